@@ -113,7 +113,7 @@ func TestBatchesAreTurnedOffAndOn(t *testing.T) {
 		}
 	}
 	w.publish(t, newMessage(3, "s", "x"))
-	if got, want := b.layout(t), []string{"fence", "announcement", "1", "watermark", "announcement", "2", "watermark", "3", "watermark"}; !slices.Equal(got, want) {
+	if got, want := b.layout(t), []string{"fence", "announcement", "1", "watermark", "announcement", "2", "watermark", "batch", "3"}; !slices.Equal(got, want) {
 		t.Errorf("the stream holds %v, want %v", got, want)
 	}
 }

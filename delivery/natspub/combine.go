@@ -14,7 +14,7 @@ import (
 )
 
 // combiner puts the batches of several partitions into one atomic batch (ADR 22). Each
-// keeps its own closing record with its own expectation, so each is fenced as if
+// keeps its own record with its own expectation, so each is fenced as if
 // it were alone; together they share what a batch costs the server, which is more
 // than its messages do. The shares of one look at the outbox come together.
 // While flights are in the air, the next ones gather; what does not fit into one is
@@ -193,7 +193,7 @@ func stillGoing(aboard []*share) []*share {
 	return sent
 }
 
-// answerAll tells each share what became of it, and where its record lies.
+// answerAll tells each share what became of it, and where its last message lies.
 func answerAll(shares []*share, ans answer) {
 	for i := len(shares) - 1; i >= 0; i-- {
 		s := shares[i]
@@ -204,12 +204,12 @@ func answerAll(shares []*share, ans answer) {
 	}
 }
 
-// write sends the shares as one batch, each closed by its own record: whether there is room for it is answered to opens, and what
+// write sends the shares as one batch, each behind its own record: whether there is room for it is answered to opens, and what
 // became of it to reply. The writer makes every message in the same place.
 func (f *Fenced) write(shares []*share, opens, reply string) error {
 	w := f.writers.get()
 	defer f.writers.put(w)
-	defer w.without(headerBatchID, headerBatchSequence)
+	defer w.without(headerBatchID, headerBatchSequence, headerBatchCommit)
 	id, n := []string{f.attempt()}, 0
 	send := func(msg *nats.Msg) error {
 		msg.Header[headerBatchID], msg.Header[headerBatchSequence] = id, batchNumbers[n]
@@ -220,18 +220,17 @@ func (f *Fenced) write(shares []*share, opens, reply string) error {
 		return f.nc.PublishMsg(msg)
 	}
 	for i, s := range shares {
-		for _, index := range s.indices {
-			if err := send(w.message(s.run.batch.Messages[index], s.run.bodies[index])); err != nil {
+		if err := send(s.run.begins(s.indices, id[0])); err != nil {
+			return err
+		}
+		for j, index := range s.indices {
+			msg := w.message(s.run.batch.Messages[index], s.run.bodies[index])
+			if i == len(shares)-1 && j == len(s.indices)-1 {
+				msg.Header[headerBatchCommit], msg.Reply = []string{"1"}, reply
+			}
+			if err := send(msg); err != nil {
 				return err
 			}
-		}
-		closing := s.run.closing(s.indices, id[0])
-		if i == len(shares)-1 {
-			closing.Header[headerBatchCommit] = []string{"1"}
-			closing.Reply = reply
-		}
-		if err := send(closing); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -7,13 +7,13 @@
 // say where the event comes from, and with CloudEvents they are its attributes, too.
 // Answers are matched by the reply subject, over one subscription.
 //
-// Fenced publishes atomic batches where server and stream take them. Each partition's part of a batch is closed by a
+// Fenced publishes atomic batches where server and stream take them. Each partition's part of a batch begins with a
 // control message, its record, on the partition's own subject under outbox.fence:
 //
-//	event … event, record{epoch, owner, batch, events} expecting the last record at S
+//	record{epoch, owner, batch, events} expecting the last record at S, event … event
 //
 // The stream stores the batch only if the partition's last record still lies at S,
-// and acknowledges the position that is the next S. Parts of several partitions share
+// and the record's own position is the next S. Parts of several partitions share
 // a batch, since a batch costs the server more than what it holds. A new owner reads
 // the last record and writes a copy of it under its own epoch, on the same condition
 // (Take); when that is acknowledged, nothing that was sent before can be stored, and
@@ -35,7 +35,8 @@
 //     is stored. A lost answer is asked for by sending again; reading proves
 //     nothing but who won.
 //   - A record lists every message of its batch, by sequence, generation and
-//     identity. Those behind the last one that the database knows of list all whose
+//     identity, and comes first: a server that comes to a limit tears a batch, and who takes the partition
+//     counts what lies behind the record. Those behind the last one that the database knows of list all whose
 //     marks may be missing (Between).
 //   - One by one, and of one stream key in a shadow, at most one message is in flight:
 //     the next is sent when the one before was acknowledged. A pipeline that goes on after

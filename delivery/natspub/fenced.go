@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -139,12 +138,17 @@ func (f *Fenced) Ready() <-chan struct{} { return f.combiner.ready() }
 func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()
-	_, _, kept, err := f.lastRecord(ctx, f.cfg.Control.Subject(id))
+	found, at, kept, err := f.lastRecord(ctx, f.cfg.Control.Subject(id))
+	for _, p := range found.located(at) {
+		if err == nil && p.Batch {
+			_, kept, err = f.stored(ctx, p)
+		}
+	}
 	return kept, err
 }
 
 // lastRecord reads the last record on a control subject: where it lies, and where the
-// last watermark does.
+// last watermark does, or the last batch ends.
 func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, at, kept uint64, err error) {
 	m, err := f.api.last(ctx, subject)
 	at = m.sequence
@@ -157,7 +161,7 @@ func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, 
 	if found.Kind == kindFence {
 		return found, at, found.Kept, nil
 	}
-	return found, at, at, nil
+	return found, at, found.end(at), nil
 }
 
 // recordsAtOnce is how many records are read before what they name is returned.
@@ -188,7 +192,18 @@ func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uin
 		if err != nil {
 			return after, nil, err
 		}
-		if last = m.sequence; found.Kind == kindWatermark {
+		if found.end(m.sequence) >= before {
+			break
+		}
+		last = m.sequence
+		switch found.Kind {
+		case kindBatch:
+			var held part
+			if held, last, err = f.stored(ctx, found.located(last)[0]); err != nil {
+				return after, nil, err
+			}
+			named = append(named, held.messages()...)
+		case kindWatermark:
 			named = append(named, found.delivered(last)...)
 		}
 	}
@@ -242,10 +257,8 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 	}
 	s := &session{last: t.fence, kept: t.kept, parts: t.parts}
 	s.wrote(t.fence)
-	if slices.ContainsFunc(t.parts, func(p part) bool { return p.After > 0 }) {
-		if err = t.closeAnnounced(ctx, s); err != nil {
-			return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
-		}
+	if err = t.learn(ctx, s); err != nil {
+		return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
 	}
 	return delivery.Standing{Session: s, Kept: t.kept, Fence: s.last, Delivered: delivered(s.parts)}, nil
 }
@@ -262,10 +275,26 @@ type takeover struct {
 	fence uint64 // position of our own record
 }
 
-// closeAnnounced finds what was announced and is stored, and closes it. What the stream keeps of it lies behind the announcement.
-func (t *takeover) closeAnnounced(ctx context.Context, s *session) (err error) {
-	if s.parts, err = t.met(ctx, t.lease.Partition, t.parts, t.fence); err != nil {
-		return err
+// learn finds out what is stored of all that the last record speaks of, and closes what it announced. No more of it can be stored.
+func (t *takeover) learn(ctx context.Context, s *session) (err error) {
+	s.parts = nil
+	announced := false
+	for _, p := range t.parts {
+		found := []part{p}
+		switch {
+		case p.After > 0:
+			announced = true
+			found, err = t.walk(ctx, t.lease.Partition, p, t.fence)
+		case p.Batch:
+			found[0], t.kept, err = t.stored(ctx, p)
+		}
+		if err != nil {
+			return err
+		}
+		s.parts = append(s.parts, found...)
+	}
+	if s.kept = t.kept; !announced {
+		return nil
 	}
 	ans := t.ask(ctx, t.control(t.subject, record{
 		Kind: kindWatermark, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Attempt: t.attempt(), Parts: s.parts,

@@ -162,7 +162,7 @@ func TestARefusedBatchIsHalved(t *testing.T) {
 				expected := delivery.Published
 				switch {
 				case i == 40:
-					expected = delivery.Retry
+					expected = delivery.Permanent
 				case i == 60 && policy != delivery.BehindNone:
 					expected = delivery.Behind
 				}

@@ -132,7 +132,7 @@ func TestABatchIsStoredWithItsRecord(t *testing.T) {
 			first := int64(10*round + 1)
 			outcomes := w.publish(t, newMessage(first, "a", "1"), newMessage(first+1, "b", "2"), newMessage(first+4, "a", "3"))
 			for i, o := range outcomes {
-				at := uint64(2 + 4*round + i)
+				at := uint64(3 + 4*round + i)
 				if o.Kind != delivery.Published || o.StreamSequence != at || o.FenceSequence != uint64(5+4*round) {
 					t.Fatalf("round %d, message %d: %+v, want position %d", round, i, o, at)
 				}
@@ -141,7 +141,7 @@ func TestABatchIsStoredWithItsRecord(t *testing.T) {
 		if got, want := b.events(t), []string{"1", "2", "5", "11", "12", "15", "21", "22", "25"}; !slices.Equal(got, want) {
 			t.Errorf("stored %v, want %v", got, want)
 		}
-		stored := b.messages(t)[1]
+		stored := b.messages(t)[2]
 		if stored.Header.Get("Nats-Msg-Id") != "" || stored.Header.Get("Outbox-Epoch") != "" || stored.Header.Get("Outbox-Event-Id") == "" {
 			t.Errorf("headers %v", stored.Header)
 		}
@@ -197,8 +197,8 @@ func TestATakeoverFencesTheOldOwner(t *testing.T) {
 		heir := &worker{Fenced: b.fenced(t, b.nc, natspub.FencedConfig{}), lease: leasetest.Held(3, 8)}
 		s := heir.take(t)
 		want := []delivery.Delivered{
-			{Sequence: 2, Identity: delivery.IdentityOf(first.Event.ID), StreamSequence: 4},
-			{Sequence: 4, Identity: delivery.IdentityOf(again.Event.ID), Generation: 2, StreamSequence: 5},
+			{Sequence: 2, Identity: delivery.IdentityOf(first.Event.ID), StreamSequence: 5},
+			{Sequence: 4, Identity: delivery.IdentityOf(again.Event.ID), Generation: 2, StreamSequence: 6},
 		}
 		if s.Kept != 6 || s.Fence != 7 || !slices.Equal(s.Delivered, want) {
 			t.Fatalf("the standing is %+v, want %+v kept up to 6, fence 7", s, want)

@@ -28,10 +28,10 @@ func TestMessagesCarryTheirHeadersAndBody(t *testing.T) {
 	w := b.worker(t, 3, 7, natspub.FencedConfig{Shape: natspub.Shape{Headers: natspub.Headers{Full: true, Forward: []string{"x-user"}}}})
 	w.take(t)
 	outcomes := w.publish(t, m)
-	if outcomes[0].Kind != delivery.Published || outcomes[0].StreamSequence != 2 {
+	if outcomes[0].Kind != delivery.Published || outcomes[0].StreamSequence != 3 {
 		t.Fatalf("outcome %+v", outcomes[0])
 	}
-	stored := b.messages(t)[1]
+	stored := b.messages(t)[2]
 	if stored.Subject != "events.shop.order%2Epaid" || string(stored.Data) != string(m.Event.Payload) {
 		t.Errorf("stored %s %q", stored.Subject, stored.Data)
 	}

@@ -13,14 +13,14 @@ import (
 
 // The kinds of records on a partition's control subject.
 const (
-	kindWatermark    = "watermark"    // closes a batch, or messages that were stored one by one
+	kindBatch        = "batch"        // begins an atomic batch: its messages lie directly behind it
+	kindWatermark    = "watermark"    // closes messages that were stored one by one
 	kindFence        = "fence"        // written by a new owner before its first batch
 	kindAnnouncement = "announcement" // comes before messages that are stored one by one
 )
 
-// recordVersion is raised when a record cannot be read by older releases. Those of version 1 know of no announcement, and would take what
-// one names for stored.
-const recordVersion = 2
+// recordVersion is raised when a record cannot be read by older releases. In version 1 a watermark closed a batch; 2 added announcements, 3 batches.
+const recordVersion = 3
 
 // record is the body of a control message. The last one of a partition says who
 // owns it and what its last batch put into the stream.
@@ -44,9 +44,10 @@ type record struct {
 
 // part is a run of messages that lie one behind the other in the stream.
 type part struct {
-	// First is the position of the first one; 0: the run ends directly before the
-	// record that names it.
+	// First is the position of the first one; 0: the record that names the run says where, by its kind.
 	First uint64 `json:"first,omitempty"`
+	// Batch, in a copy: an atomic batch, of which a server that came to a limit may have stored the first messages alone.
+	Batch bool `json:"batch,omitempty"`
 	// After, in a copy, is where these messages were announced: each of them may lie behind it.
 	After uint64 `json:"after,omitempty"`
 	// Sequences are the first global sequence and the differences from one to the
@@ -109,6 +110,15 @@ func (p part) messages() []delivery.Delivered {
 	return list
 }
 
+// upTo is the part with its first messages alone.
+func (p part) upTo(n uint64) part {
+	p.Sequences, p.Identities = p.Sequences[:n], p.Identities[:8*n]
+	if p.Generations != nil {
+		p.Generations = p.Generations[:n]
+	}
+	return p
+}
+
 // located are the parts with their positions, as a copy of the record that lies
 // elsewhere needs them.
 func (r record) located(at uint64) []part {
@@ -117,12 +127,24 @@ func (r record) located(at uint64) []part {
 		switch {
 		case r.Kind == kindAnnouncement:
 			p.After = at
+		case r.Kind == kindBatch:
+			p.First, p.Batch = at+1, true
 		case p.First == 0 && p.After == 0:
 			p.First = at - uint64(len(p.Sequences))
 		}
 		parts[i] = p
 	}
 	return parts
+}
+
+// end is where the last message lies that the record speaks of, or it itself.
+func (r record) end(at uint64) uint64 {
+	if r.Kind == kindBatch {
+		for _, p := range r.Parts {
+			at += uint64(len(p.Sequences))
+		}
+	}
+	return at
 }
 
 // errRecord is returned for a control message that this program did not write.
@@ -145,6 +167,9 @@ func parseRecord(body []byte) (record, error) {
 	if r.Version < 1 || r.Version > recordVersion {
 		return record{}, fmt.Errorf("%w: version %d, this release reads %d", errRecord, r.Version, recordVersion)
 	}
+	if r.Kind == kindBatch && (len(r.Parts) != 1 || len(r.Parts[0].Sequences) == 0) {
+		return record{}, fmt.Errorf("%w: a batch of nothing", errRecord)
+	}
 	for _, p := range r.Parts {
 		if len(p.Identities) != 8*len(p.Sequences) || p.Generations != nil && len(p.Generations) != len(p.Sequences) {
 			return record{}, fmt.Errorf("%w: its lists differ in length", errRecord)
@@ -154,13 +179,9 @@ func parseRecord(body []byte) (record, error) {
 }
 
 func (r record) encode() []byte {
-	if r.Version, r.Events = 1, 0; r.Kind == kindAnnouncement {
-		r.Version = recordVersion
-	}
+	r.Version, r.Events = recordVersion, 0
 	for _, p := range r.Parts {
-		if r.Events += len(p.Sequences); p.After > 0 {
-			r.Version = recordVersion
-		}
+		r.Events += len(p.Sequences)
 	}
 	body, err := json.Marshal(r)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -152,21 +153,38 @@ const (
 	mostWalk  = 64
 )
 
-// met puts in the place of what was announced what of it is stored. Nothing of it can be stored behind the record at before.
-func (f *Fenced) met(ctx context.Context, id partition.ID, parts []part, before uint64) ([]part, error) {
-	var list []part
-	for _, p := range parts {
-		if p.After == 0 {
-			list = append(list, p)
-			continue
-		}
-		found, err := f.walk(ctx, id, p, before)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, found...)
+// stored cuts an atomic batch to what the stream holds of it, and returns where that ends. A server that comes to a limit stores the first
+// messages alone: then another message lies in the next one's place. Where nothing lies, a message was removed.
+func (f *Fenced) stored(ctx context.Context, p part) (part, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
+	defer cancel()
+	named := p.messages()
+	end := named[len(named)-1].StreamSequence
+	m, err := f.api.next(ctx, ">", end)
+	p.Batch = false
+	if err != nil || m.sequence == end && is(named[len(named)-1], entryOf("", m.header, end)) { // where the last one is, all are
+		return p, end, err
 	}
-	return list, nil
+	for at := p.First; at <= end; at = m.sequence + 1 {
+		if m, err = f.api.next(ctx, ">", at); err != nil {
+			return p, 0, err
+		}
+		if m.sequence > end {
+			break
+		}
+		if m.sequence == 0 { // an old leader: what asks lies behind
+			return p, 0, fmt.Errorf("%w: stream %s gives nothing at or behind %d, and must have a record", delivery.ErrOutage, f.cfg.Stream, at)
+		}
+		if n := m.sequence - p.First; !is(named[n], entryOf("", m.header, m.sequence)) {
+			return p.upTo(n), m.sequence - 1, nil
+		}
+	}
+	return p, end, nil
+}
+
+// is tells whether a stored message is that one.
+func is(d delivery.Delivered, m gaps.StoredMessage) bool {
+	return d.Sequence == m.Sequence && d.Identity == delivery.IdentityOf(m.EventID) && d.Generation+d.Era == m.Generation
 }
 
 // walk reads what lies between the announcement of a part and a later record of the partition, until it has met all of the part.
@@ -187,9 +205,7 @@ func (f *Fenced) walk(ctx context.Context, id partition.ID, p part, before uint6
 		}
 		for _, stored := range read[:n] {
 			m := entryOf("", stored.header, stored.sequence)
-			if m.Partition != id || !slices.ContainsFunc(announced, func(d delivery.Delivered) bool {
-				return d.Sequence == m.Sequence && d.Identity == delivery.IdentityOf(m.EventID) && d.Generation+d.Era == m.Generation
-			}) {
+			if m.Partition != id || !slices.ContainsFunc(announced, func(d delivery.Delivered) bool { return is(d, m) }) {
 				continue
 			}
 			one := part{

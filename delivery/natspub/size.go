@@ -79,7 +79,7 @@ func (r *fencedRun) check(m delivery.Message, b body, about int) error {
 }
 
 // batchHeaderSize is about what the headers of a batch add to a message, in bytes.
-const batchHeaderSize = 80
+const batchHeaderSize = 100
 
 // singleHeaderSize is about what the expectation of a message that is stored by itself adds to it, in bytes: more than those of a batch.
 func (r *fencedRun) singleHeaderSize() int {

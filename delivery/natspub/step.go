@@ -78,7 +78,7 @@ type fencedRun struct {
 	failed   bool           // nothing more may be sent
 	tight    bool           // a message has hardly room for another header
 	first    *share         // at the combiner, until it is waited for
-	closed   part           // what the record of the last attempt names
+	named    part           // by the record of the last attempt
 }
 
 // prepare chooses the messages to send and fails those that can never be stored.
@@ -247,6 +247,8 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 		case code == codeStreamFull, slices.Contains(codesNoRoom, code):
 			r.give(unknown, err)
 			return indices, given, nil
+		case !unknown && errors.Is(err, nats.ErrNoResponders) && r.unfit(ctx): // the stream has let go of the subject
+			return indices, given, nil
 		case code == 0:
 			unknown = true
 		}
@@ -315,12 +317,12 @@ func (r *fencedRun) again(ctx context.Context, indices []int) shared {
 	return shared{answer: ans, alone: true}
 }
 
-// closing is the record that closes a batch of those messages.
-func (r *fencedRun) closing(indices []int, id string) *nats.Msg {
-	r.closed = partOf(r.batch.Messages, indices)
+// begins is the record that begins a batch of those messages. It comes first, so that it lies there whatever a server stores of a batch.
+func (r *fencedRun) begins(indices []int, id string) *nats.Msg {
+	r.named = partOf(r.batch.Messages, indices)
 	return r.control(r.subject, record{
-		Kind: kindWatermark, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: id,
-		Parts: []part{r.closed},
+		Kind: kindBatch, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: id,
+		Parts: []part{r.named},
 	}, r.session.last)
 }
 
@@ -331,19 +333,19 @@ const (
 	headerBatchCommit   = "Nats-Batch-Commit"
 )
 
-// accept takes a positive answer: the batch lies before its closing record.
+// accept takes a positive answer: the batch lies behind its record, and ends there.
 func (r *fencedRun) accept(indices []int, ans answer) verdict {
 	if ans.stream != r.cfg.Stream {
 		r.fail(r.foreign(r.subject, ans.stream))
 		return given
 	}
-	first := ans.sequence - uint64(len(indices))
-	r.closed.First = first
-	r.session.wrote(ans.sequence)
-	r.session.last, r.session.kept, r.session.parts = ans.sequence, ans.sequence, []part{r.closed}
+	at := ans.sequence - uint64(len(indices))
+	r.named.First = at + 1
+	r.session.wrote(at)
+	r.session.last, r.session.kept, r.session.parts = at, ans.sequence, []part{r.named}
 	for n, i := range indices {
 		r.outcomes[i] = delivery.Outcome{
-			Kind: delivery.Published, StreamSequence: first + uint64(n), FenceSequence: ans.sequence,
+			Kind: delivery.Published, StreamSequence: r.named.First + uint64(n), FenceSequence: ans.sequence,
 		}
 	}
 	return stored
@@ -366,15 +368,19 @@ func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 				return given
 			}
 		}
-		own := found.Epoch == r.batch.Lease.Epoch && found.Owner == r.batch.Lease.Owner
+		own := found.Kind == kindBatch && found.Batch == r.session.batch && found.Epoch == r.batch.Lease.Epoch && found.Owner == r.batch.Lease.Owner
+		end := uint64(0)
+		if err == nil && own {
+			_, end, err = r.stored(ctx, found.located(at)[0])
+		}
 		switch {
 		case err != nil || at > 0 && at <= r.session.last: // no answer, or one of an old leader
-		case own && found.Kind == kindWatermark && found.Batch == r.session.batch:
-			return r.accept(indices, answer{sequence: at, stream: r.cfg.Stream})
+		case own && end == found.end(at):
+			return r.accept(indices, answer{sequence: end, stream: r.cfg.Stream})
 		case found.Epoch > r.batch.Lease.Epoch:
 			r.fail(fmt.Errorf("%w: epoch %d, ours is %d", delivery.ErrFenced, found.Epoch, r.batch.Lease.Epoch))
 			return given
-		default: // an earlier batch of this run, or records are missing: take it anew
+		default: // an earlier batch of this run, a part of this one, or records are missing: take it anew
 			r.fail(fmt.Errorf("%w: the last control record of the partition is not the one expected", delivery.ErrUnknown))
 			return given
 		}

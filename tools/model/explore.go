@@ -22,6 +22,7 @@ type Config struct {
 	Cursor       bool  // a mark moves a cursor, and deletes nothing
 	Reclaim      bool  // rows that the cursor has passed are deleted, at any time
 	Singles      bool  // a worker may store its batch message by message
+	Torn         bool  // the broker may store the first messages of a batch alone, and give no answer
 	Compare      bool  // workers notice no crash, but marks and claims compare how far the marks are with what the worker knows
 	Progress     bool  // look for states from which the work cannot be finished; takes memory for every step
 	MaxStates    int   // go no further when there are more; 0: no limit

@@ -72,14 +72,14 @@ func (x *system) nothingLost(s *State) bool {
 	return search.UpTo(x.Events)&^s.Stream.stored()&^s.Database.Partition.waiting()&^s.Database.Parked == 0
 }
 
-// placed: what a worker is about to mark lies in the stream, up to the record that it takes for the last one. Its position
-// is part of the published history.
+// placed: what a worker is about to mark lies in the stream, up to the record that it takes for the last one, or in its batch. Its
+// position is part of the published history.
 func placed(s *State) bool {
 	for _, me := range s.Workers {
 		if me.At <= WalkRecords {
 			continue
 		}
-		var lie Set
+		lie := s.Stream.held(max(1, me.Expect))
 		for _, m := range s.Stream.messages()[:me.Expect] {
 			if m.Kind == Event {
 				lie |= m.Events

@@ -62,6 +62,8 @@ func TestTheProtocolKeepsItsPromises(t *testing.T) {
 		"one by one":         {Workers: 2, Events: 2, Claim: 2, Acquisitions: 2, Takes: 1, StaleReads: true, Crashes: true, Singles: true, Progress: true},
 		"one by one, anew":   {Workers: 1, Events: 2, Fail: 1, Claim: 2, Acquisitions: 1, Takes: 2, Crashes: true, Singles: true},
 		"one by one, behind": {Workers: 2, Events: 1, Claim: 1, Acquisitions: 2, Takes: 1, Crashes: true, Lagging: true, Singles: true},
+		"torn":               {Workers: 2, Events: 2, Claim: 2, Acquisitions: 2, Takes: 1, StaleReads: true, Crashes: true, Torn: true},
+		"torn, anew":         {Workers: 1, Events: 2, Fail: 1, Claim: 2, Acquisitions: 1, Takes: 2, Crashes: true, Torn: true, Singles: true},
 		"comparing":          {Workers: 2, Events: 2, Claim: 2, Acquisitions: 2, Takes: 1, StaleReads: true, Crashes: true, Lagging: true, Compare: true},
 		"comparing a cursor": {Workers: 1, Events: 2, Fail: 1, Claim: 2, Acquisitions: 1, Takes: 2, Crashes: true, Cursor: true, Reclaim: true, Compare: true},
 	} {

@@ -32,9 +32,30 @@ func (x *system) send(s *State, w uint8, r Request, then reaction) {
 	then.unknown(&unknown.Workers[w])
 	x.emit(unknown, note)
 
+	x.tear(r, func(first Request) {
+		torn := *s
+		if answer, _ := torn.write(first); answer == Stored {
+			then.unknown(&torn.Workers[w])
+			note.Then = "no answer, and torn"
+			x.emit(torn, note)
+		}
+	})
+
 	held := *s
 	then.unknown(&held.Workers[w])
 	x.hold(held, w, r)
+}
+
+// tear calls with each beginning of a batch: the broker came to a limit behind it.
+func (x *system) tear(r Request, with func(first Request)) {
+	if !x.Torn || r.Record.Kind != Batch {
+		return
+	}
+	for n := range r.Events.Size() {
+		first := r
+		first.Events = r.Events.First(n)
+		with(first)
+	}
 }
 
 // hold emits the state in which the network keeps the request.
@@ -59,11 +80,19 @@ func (x *system) deliver(s *State) {
 			x.emit(n, note)
 			continue
 		}
+		x.tear(r, func(first Request) {
+			torn := n
+			if answer, _ := torn.write(first); answer == Stored {
+				note.Then = "torn"
+				x.emit(torn, note)
+			}
+		})
 		answer, sequence := n.write(r)
 		if answer == Outside {
 			x.truncated = true
 			continue
 		}
+		note.Then = "refused"
 		if answer == Stored {
 			note.Then, note.Sequence = "stored", sequence
 		}

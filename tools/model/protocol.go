@@ -36,6 +36,11 @@ type Protocol struct {
 	// FenceForgets: its fence does not say that something was announced and not closed.
 	FenceForgets bool
 
+	// TrustRecords, with Config.Torn: what a batch's record names counts as stored.
+	TrustRecords bool
+	// AcceptTorn: so does one's own batch, of which a read shows the record.
+	AcceptTorn bool
+
 	// LastRecordOnly: a takeover marks what the last watermark names, and nothing of the ones before it.
 	LastRecordOnly bool
 	// WalkFirst: a takeover walks the records before it writes its fence.

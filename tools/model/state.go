@@ -16,11 +16,12 @@ type Set = search.Set
 // Kind says what a message of the stream, or a request, is.
 type Kind uint8
 
-// The kinds. Watermark, Fence and Announcement are control records on the partition's fence subject.
+// The kinds. Batch, Watermark, Fence and Announcement are control records on the partition's fence subject.
 const (
 	None         Kind = iota // no record yet; or a message that is stored by itself
 	Event                    // an event's message
-	Watermark                // closes a batch, or messages that were stored one by one, and names its events
+	Batch                    // begins an atomic batch, and names its events
+	Watermark                // closes messages that were stored one by one, and names them
 	Fence                    // written by a takeover
 	Announcement             // comes before messages that are stored one by one, and names their events
 	Mark                     // a request to the database
@@ -33,7 +34,7 @@ type Message struct {
 	Owner  uint8 // worker 1, 2, …
 	Take   uint8 // of a fence: which takeover wrote it
 	After  uint8 // of a fence: where the announcement lies that nothing had closed
-	Events Set   // of an event: itself; of a watermark: its batch; of a mark: what is published
+	Events Set   // of an event: itself; of a record: what it names; of a mark: what is published
 
 	// Of a mark:
 	Passed  Set      // what is to be parked
@@ -115,8 +116,8 @@ type Worker struct {
 
 // Request is a write that the network holds: its sender no longer waits, but the bytes may still arrive.
 type Request struct {
-	Record Message // the closing watermark, the fence, or the mark
-	Events Set     // messages before the record
+	Record Message // that of the batch, the closing watermark, the fence, or the mark
+	Events Set     // messages behind the record
 	Expect uint8   // sequence that the last record must have
 	Blind  bool    // without an expectation; only variants send that
 }

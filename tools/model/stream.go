@@ -16,9 +16,20 @@ func (s *Stream) lastUpTo(length uint8) (rec Message, sequence uint8) {
 // named returns the events that the records behind one sequence and up to another name.
 func (s *Stream) named(behind, upto uint8) (all Set) {
 	for at := behind; at < upto; at++ {
-		if m := s.Log[at]; m.Kind == Watermark {
-			all |= m.Events
+		if s.Log[at].Kind == Watermark {
+			all |= s.Log[at].Events
 		}
+		if s.Log[at].Kind == Batch {
+			all |= s.held(at + 1)
+		}
+	}
+	return all
+}
+
+// held returns the events that the batch's record at a sequence names and that lie directly behind it.
+func (s *Stream) held(sequence uint8) (all Set) {
+	for at := sequence; at < s.Len && s.Log[at].Kind == Event && s.Log[at].Events&s.Log[sequence-1].Events != 0; at++ {
+		all |= s.Log[at].Events
 	}
 	return all
 }
@@ -33,7 +44,7 @@ const (
 	Outside               // not an answer: the log of the model has no room
 )
 
-// write stores the events and the closing record, or nothing. It compares and stores in one step, as the leader of a
+// write stores the record and the events, or nothing. It compares and stores in one step, as the leader of a
 // stream does under its lock. The sequence is the record's.
 func (s *Stream) write(r Request) (answer Answer, sequence uint8) {
 	if _, last := s.last(); !r.Blind && r.Expect != last {
@@ -42,13 +53,14 @@ func (s *Stream) write(r Request) (answer Answer, sequence uint8) {
 	if s.Len+r.Events.Size()+1 > maxLog {
 		return Outside, 0
 	}
-	for rest := r.Events; rest != 0; rest &^= rest.First(1) {
-		s.append(Message{Kind: Event, Epoch: r.Record.Epoch, Owner: r.Record.Owner, Events: rest.First(1)})
-	}
 	if r.Record.Kind != None {
 		s.append(r.Record)
 	}
-	return Stored, s.Len
+	sequence = s.Len
+	for rest := r.Events; rest != 0; rest &^= rest.First(1) {
+		s.append(Message{Kind: Event, Epoch: r.Record.Epoch, Owner: r.Record.Owner, Events: rest.First(1)})
+	}
+	return Stored, sequence
 }
 
 // met returns the events that the announcement at a sequence names and that lie behind it, up to another one.

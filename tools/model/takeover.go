@@ -111,7 +111,7 @@ func (x *system) walkRecords(s *State, w uint8) {
 		from = me.Marked.Fence
 	case x.LastRecordOnly:
 		for at := from; at < me.Expect; at++ {
-			if s.Stream.Log[at].Kind == Watermark {
+			if k := s.Stream.Log[at].Kind; k == Watermark || k == Batch {
 				from = at
 			}
 		}
@@ -127,6 +127,11 @@ func (x *system) walked(s *State, w, from, upto uint8) {
 	me := &n.Workers[w]
 	if !x.WalkFirst {
 		me.Pending = n.Stream.named(from, upto)
+		for at := from; x.TrustRecords && at < upto; at++ {
+			if m := n.Stream.Log[at]; m.Kind == Batch {
+				me.Pending |= m.Events
+			}
+		}
 	}
 	if x.Cursor && !x.WalkUnparked {
 		me.Passed = search.UpTo(me.Pending.Top()) &^ me.Pending

@@ -50,7 +50,7 @@ func stepText(step search.Step[State, Note]) string {
 	if s.Record.Kind != None || strings.HasPrefix(s.Did, "reads") {
 		fmt.Fprintf(&b, " %v", s.Record)
 	}
-	if s.Record.Kind == Fence || s.Record.Kind == Watermark {
+	if s.Record.Kind == Fence || s.Record.Kind == Watermark || s.Record.Kind == Batch {
 		switch {
 		case strings.HasPrefix(s.Did, "reads"):
 			fmt.Fprintf(&b, " at %d", s.Sequence)
@@ -100,6 +100,8 @@ func (m Message) String() string {
 			failed = fmt.Sprintf(" parks %v", m.Passed)
 		}
 		return fmt.Sprintf("mark[e%d w%d %v%s up to %d]", m.Epoch, m.Owner, m.Events, failed, m.Upto)
+	case Batch:
+		return fmt.Sprintf("batch[e%d w%d names %v]", m.Epoch, m.Owner, m.Events)
 	case Watermark:
 		return fmt.Sprintf("watermark[e%d w%d names %v]", m.Epoch, m.Owner, m.Events)
 	case Fence:

@@ -19,6 +19,7 @@ func compare(c *Config) {
 func later(c *Config)   { c.Fail = 2 }
 func singles(c *Config) { c.Events, c.Singles = 2, true }
 func few(c *Config)     { c.Events = 2 }
+func torn(c *Config)    { c.Events, c.Torn = 2, true }
 func lagging(c *Config) { c.Events, c.Crashes, c.Lagging, c.Progress = 1, true, true, false }
 
 // variants are protocols that lack one precaution each.
@@ -42,6 +43,8 @@ var variants = []struct {
 	{"SkipAnnounced", Protocol{SkipAnnounced: true}, []func(*Config){singles}},
 	{"MeetFirst", Protocol{MeetFirst: true}, []func(*Config){singles}},
 	{"FenceForgets", Protocol{FenceForgets: true}, []func(*Config){singles, anew}},
+	{"TrustRecords", Protocol{TrustRecords: true}, []func(*Config){torn}},
+	{"AcceptTorn", Protocol{AcceptTorn: true}, []func(*Config){torn}},
 	{"LastRecordOnly", Protocol{LastRecordOnly: true}, nil},
 	{"WalkFirst", Protocol{WalkFirst: true}, nil},
 	{"WalkFromMemory", Protocol{WalkFromMemory: true}, []func(*Config){anew, crashes}},

@@ -214,10 +214,10 @@ func (x *system) settled(me *Worker) {
 	}
 }
 
-// step: send batch{events, watermark{e, me, events}} expecting S, again and again until the answer is definite.
+// step: send batch{record{e, me, events}, events} expecting S, again and again until the answer is definite.
 func (x *system) sendBatch(s *State, w uint8) {
 	me := s.Workers[w]
-	rec := Message{Kind: Watermark, Epoch: me.Epoch, Owner: owner(w), Events: me.Publish}
+	rec := Message{Kind: Batch, Epoch: me.Epoch, Owner: owner(w), Events: me.Publish}
 	if x.RecordWithoutEvents {
 		rec.Events = 0
 	}
@@ -250,7 +250,10 @@ func (x *system) readBack(s *State, w uint8) {
 		note := Note{Who: owner(w), Did: did, Record: rec, Sequence: q}
 		mine := rec.Owner == owner(w) && rec.Epoch == me.Epoch
 		switch {
-		case mine && rec.Kind == Watermark && (q > me.Expect || x.OldRecordsCount):
+		case mine && rec.Kind == Batch && q > me.Expect && s.Stream.held(q) != rec.Events && !x.AcceptTorn:
+			lost(me)
+			note.Then = "its own batch, torn"
+		case mine && rec.Kind == Batch && (q > me.Expect || x.OldRecordsCount):
 			x.stored(me, q)
 			note.Then = "its own batch: stored"
 		case rec.Epoch > me.Epoch || q > me.Expect && !mine:

@@ -37,7 +37,7 @@ func stream() []mutant {
 			name: "no-expectation", promise: "P3, P4", breaks: "batches expect nothing of the partition's last record",
 			test: fenceTest(lateBytes), says: "stored .*, want each once",
 			edits: []edit{
-				{step, "\treturn r.control(r.subject, record{\n\t\tKind: kindWatermark", "\tm := r.control(r.subject, record{\n\t\tKind: kindWatermark"},
+				{step, "\treturn r.control(r.subject, record{\n\t\tKind: kindBatch", "\tm := r.control(r.subject, record{\n\t\tKind: kindBatch"},
 				{step, closing, "\t}, r.session.last)\n\tm.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\treturn m\n}\n\n// The headers of an atomic batch."},
 			},
 		},
@@ -62,9 +62,9 @@ func stream() []mutant {
 			edits: []edit{{fenced, "Parts: found.located(at),", "Parts: nil,"}},
 		},
 		{
-			name: "record-without-events", promise: "P4", breaks: "records do not say what is stored",
+			name: "record-without-events", promise: "P4", breaks: "a takeover does not say what is stored",
 			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheStreamHolds$/^in_batches$"}, says: "stored .*, want ",
-			edits: []edit{{step, "Parts: []part{r.closed},", ""}},
+			edits: []edit{{fenced, "Delivered: delivered(s.parts)}", "Delivered: nil}"}},
 		},
 		{
 			name: "last-record-only", promise: "P4", breaks: "of the batches that an owner did not mark its heir knows the last one alone",
@@ -245,7 +245,22 @@ func singles() []mutant {
 		{
 			name: "announced-and-not-met", promise: "P4", breaks: "what was stored one by one and not closed is stored again",
 			test: of("TestWhatNobodyClosedIsFound"), says: "the heir found",
-			edits: []edit{{"delivery/natspub/fenced.go", "return p.After > 0 })", "return p.After > 0 && p.First > 0 })"}},
+			edits: []edit{{"delivery/natspub/fenced.go", "case p.After > 0:", "case p.After > 0 && p.First > 0:"}},
+		},
+		{
+			name: "torn-batch-is-whole", promise: "P1", breaks: "whoever takes a partition believes that the stream holds what a batch's record names",
+			test: of("TestATornBatchIsNotStoredTwice"), says: "are stored; the standing is kept",
+			edits: []edit{{"delivery/natspub/fenced.go", "case p.Batch:", "case p.Batch && p.After > 0:"}},
+		},
+		{
+			name: "torn-batch-is-accepted", promise: "P1", breaks: "an owner believes that its batch is whole where the record is there",
+			test: of("TestATornBatchIsNotStoredTwice"), says: "of a batch that has no room",
+			edits: []edit{{step, "_, end, err = r.stored(ctx, found.located(at)[0])", "end = found.end(at)"}},
+		},
+		{
+			name: "purged-batch-is-torn", promise: "P4", breaks: "messages that somebody removed count as never stored",
+			test: of("TestAPurgeOfEventsTearsNoBatch"), says: "want all three",
+			edits: []edit{{single, "\t\tif m.sequence > end {\n\t\t\tbreak\n\t\t}\n", "\t\tif m.sequence > end {\n\t\t\treturn p, at - 1, nil\n\t\t}\n"}},
 		},
 		{
 			name: "single-counts-before-it-is-closed", promise: "P1", breaks: "a message is published for the relay before a record names it",

@@ -50,16 +50,16 @@ func (s *Contents) fault(format string, args ...any) {
 	}
 }
 
-// Contents reads the stream from its beginning to where it ends now, in stored order. Batches must lie there whole:
-// messages of one partition, directly followed by the one control message that names just these. What was stored one by one
-// lies between its announcement and the watermark that names its places. A partition's epochs must never descend.
+// Contents reads the stream from its beginning to where it ends now, in stored order. A batch lies there whole: a control message,
+// directly followed by the messages of one partition that it names; or it is torn, and the partition is taken next. What was stored one by
+// one lies between its announcement and the watermark that names its places. A partition's epochs must never descend.
 func (c *Cluster) Contents(t testing.TB) *Contents {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), contentsPatience)
 	defer cancel()
 	r := reader{
 		contents: &Contents{Copies: map[uuid.UUID]int{}}, tenures: map[string]record{}, kept: map[string]uint64{}, recent: map[partition.ID][]record{},
-		singles: map[partition.ID]map[uint64]int64{},
+		singles: map[partition.ID]map[uint64]int64{}, torn: map[string]record{},
 		trimmed: c.setting("--keep-records") != "",
 	}
 	if err := r.read(ctx, c.NATS.JetStream(t)); err != nil {
@@ -74,12 +74,15 @@ const contentsPatience = 5 * Patience
 // reader goes through a stream.
 type reader struct {
 	contents *Contents
-	pending  []ledger.Message                  // not yet closed by a control message
-	singles  map[partition.ID]map[uint64]int64 // the same of those that were stored one by one: their sequences by position
+	batch    record                            // the last one that begins a batch
+	pending  []int64                           // what it names and has not come yet
+	torn     map[string]record                 // batches that are not whole, by their subject, until the partition is taken
+	singles  map[partition.ID]map[uint64]int64 // not yet closed of those that were stored one by one: their sequences by position
 	tenures  map[string]record                 // the last control message by its subject
-	kept     map[string]uint64                 // where the last watermark lies, by its subject
+	kept     map[string]uint64                 // where the last watermark lies or the last batch ends, by its subject
 
 	trimmed bool   // records may be missing: the scenario is about that
+	unnamed bool   // so is the one that names what comes next
 	last    uint64 // position
 
 	recent map[partition.ID][]record // the last control messages of each partition, for who asks how something came about
@@ -122,15 +125,16 @@ func (r *reader) read(ctx context.Context, js jetstream.JetStream) error {
 			break
 		}
 	}
-	if len(r.pending) > 0 {
-		r.contents.fault("the last %d messages are closed by no control message", len(r.pending))
+	r.cut()
+	for _, torn := range r.torn {
+		r.contents.fault("nobody has taken the partition of a torn batch: %s", torn)
 	}
 	return nil
 }
 
 func (r *reader) receive(message jetstream.Msg, at uint64) error {
-	if r.trimmed && at > r.last+1 { // a record lay there, and closed them
-		r.pending = nil
+	if r.trimmed && at > r.last+1 {
+		r.unnamed = true
 	}
 	r.last = at
 	if subject := message.Subject(); strings.HasPrefix(subject, fenceSubjects) {
@@ -138,6 +142,8 @@ func (r *reader) receive(message jetstream.Msg, at uint64) error {
 		if err != nil {
 			return err
 		}
+		r.cut()
+		r.unnamed = false
 		list := append(r.recent[found.partition], found)
 		r.recent[found.partition] = list[max(0, len(list)-recordsTold):]
 		r.control(found, at)
@@ -154,9 +160,10 @@ func (r *reader) receive(message jetstream.Msg, at uint64) error {
 			m.EventID, m.Sequence, m.Partition, at, n, lines(r.recent[m.Partition]))
 	}
 	if expected := message.Headers().Get(jetstream.ExpectedLastSubjSeqHeader); expected != "" {
+		r.cut()
 		r.single(m, message.Headers().Get(jetstream.ExpectedLastSubjSeqSubjHeader), expected, at)
 	} else {
-		r.pending = append(r.pending, m)
+		r.inBatch(m, at)
 	}
 	return nil
 }
@@ -186,6 +193,9 @@ func (r *reader) control(found record, at uint64) {
 	kept := r.kept[found.subject]
 	if found.Kind != kindFence {
 		r.kept[found.subject] = at
+		if found.Kind == kindBatch {
+			r.kept[found.subject] += uint64(len(found.listed()))
+		}
 	} else if found.Kept != kept && (!r.trimmed || found.Kept < kept) {
 		r.contents.fault("%s: the fence at %d takes %d for the last watermark, and that is %d", found.subject, at, found.Kept, kept)
 	}
@@ -200,25 +210,24 @@ func (r *reader) control(found record, at uint64) {
 			r.contents.fault("%s: epoch %d begins at %d without a fence", found.subject, found.Epoch, at)
 		}
 	}
-	batch := r.pending
-	r.pending = nil
-	if found.Kind == kindFence {
+	if torn, is := r.torn[found.subject]; is && found.Kind != kindFence {
+		r.contents.fault("%s: the %s at %d follows a torn batch, and nobody has taken the partition: %s", found.subject, found.Kind, at, torn)
+	}
+	delete(r.torn, found.subject)
+	open := r.singles[found.partition]
+	switch found.Kind {
+	case kindFence:
 		r.contents.Fences++
-		if len(batch) > 0 {
-			r.contents.fault("%s: the fence at %d follows %d messages that nothing closes", found.subject, at, len(batch))
+	case kindBatch:
+		r.contents.Watermarks++
+		r.batch, r.pending = found, found.listed()
+	case kindAnnouncement:
+		if r.contents.Announcements++; len(open) > 0 && !r.trimmed {
+			r.contents.fault("%s: the announcement at %d follows %d messages that nothing closes", found.subject, at, len(open))
 		}
-		return
-	}
-	if found.Kind == kindAnnouncement {
-		r.contents.Announcements++
-		if open := r.singles[found.partition]; len(batch)+len(open) > 0 && !r.trimmed {
-			r.contents.fault("%s: the announcement at %d follows %d messages that nothing closes", found.subject, at, len(batch)+len(open))
-		}
-		return
-	}
-	r.contents.Watermarks++
-	if places, ok := found.placed(); ok && len(batch) == 0 {
-		open := r.singles[found.partition]
+	case kindWatermark:
+		r.contents.Watermarks++
+		places := found.placed()
 		if r.trimmed { // records that closed others may be gone
 			maps.DeleteFunc(open, func(at uint64, _ int64) bool { return places[at] == 0 })
 		}
@@ -226,23 +235,23 @@ func (r *reader) control(found record, at uint64) {
 			r.contents.fault("%s: the watermark at %d lists %v, and %v lies there", found.subject, at, places, open)
 		}
 		delete(r.singles, found.partition)
-		return
 	}
-	listed, err := found.closes()
-	if err != nil {
-		r.contents.fault("%s: the watermark at %d: %v", found.subject, at, err)
-		return
+}
+
+// inBatch judges a message that was stored with others: it is the next one that the batch's record names.
+func (r *reader) inBatch(m ledger.Message, at uint64) {
+	switch {
+	case len(r.pending) > 0 && r.pending[0] == m.Sequence && r.batch.partition == m.Partition:
+		r.pending = r.pending[1:]
+	case !r.unnamed:
+		r.contents.fault("sequence %d of partition %d lies at %d, and the batch before it does not name it there: %s", m.Sequence, m.Partition, at, r.batch)
 	}
-	if len(listed) != len(batch) {
-		r.contents.fault("%s: the watermark at %d lists %d messages and follows %d", found.subject, at, len(listed), len(batch))
-		return
-	}
-	for i, m := range batch {
-		if m.Sequence != listed[i] || m.Partition != found.partition {
-			r.contents.fault("%s: the watermark at %d lists sequence %d, but sequence %d of partition %d lies there",
-				found.subject, at, listed[i], m.Sequence, m.Partition)
-			return
-		}
+}
+
+// cut ends a batch of which the server stored the first messages alone: whoever publishes next has to take the partition before.
+func (r *reader) cut() {
+	if len(r.pending) > 0 {
+		r.torn[r.batch.subject], r.pending = r.batch, nil
 	}
 }
 

@@ -2,8 +2,8 @@ package clustertest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,6 +15,7 @@ import (
 
 // The kinds of control messages.
 const (
+	kindBatch        = "batch"
 	kindWatermark    = "watermark"
 	kindFence        = "fence"
 	kindAnnouncement = "announcement"
@@ -59,7 +60,7 @@ func parseRecord(message jetstream.Msg, at uint64) (record, error) {
 		return r, fmt.Errorf("%w: what it expects: %w", errRecord, err)
 	}
 	r.expected = expected
-	if r.Kind != kindWatermark && r.Kind != kindFence && r.Kind != kindAnnouncement {
+	if !slices.Contains([]string{kindBatch, kindWatermark, kindFence, kindAnnouncement}, r.Kind) {
 		return r, fmt.Errorf("%w: its kind is %q", errRecord, r.Kind)
 	}
 	id, err := strconv.ParseInt(subject[strings.LastIndexByte(subject, '.')+1:], 10, 16)
@@ -77,42 +78,27 @@ func parseRecord(message jetstream.Msg, at uint64) (record, error) {
 	return r, nil
 }
 
-// placed returns the sequences that a watermark lists with their places, of messages that were stored one by one; false: it closes a batch.
-func (r record) placed() (places map[uint64]int64, ok bool) {
-	places = map[uint64]int64{}
+// placed returns the sequences that a watermark lists, with their places.
+func (r record) placed() map[uint64]int64 {
+	places := map[uint64]int64{}
 	for _, p := range r.Parts {
-		if p.First == 0 {
-			return nil, false
-		}
 		sequence := int64(0)
 		for i, step := range p.Sequences {
 			sequence += step
 			places[p.First+uint64(i)] = sequence
 		}
 	}
-	return places, true
+	return places
 }
 
-// closes returns the sequences of the batch that a watermark closes: those of its last part, whose position is left
-// open because it lies directly before.
-func (r record) closes() ([]int64, error) {
-	if len(r.Parts) == 0 {
-		return nil, errors.New("it lists nothing")
-	}
-	for _, p := range r.Parts[:len(r.Parts)-1] {
-		if p.First == 0 {
-			return nil, errors.New("a part other than the last has no position")
+// listed returns the sequences of a batch that lies directly behind its record.
+func (r record) listed() (sequences []int64) {
+	for _, p := range r.Parts {
+		at := int64(0)
+		for _, step := range p.Sequences {
+			at += step
+			sequences = append(sequences, at)
 		}
 	}
-	last := r.Parts[len(r.Parts)-1]
-	if last.First != 0 {
-		return nil, fmt.Errorf("its last part lies at %d and not directly before it", last.First)
-	}
-	sequences := make([]int64, len(last.Sequences))
-	at := int64(0)
-	for i, step := range last.Sequences {
-		at += step
-		sequences[i] = at
-	}
-	return sequences, nil
+	return sequences
 }
