@@ -119,7 +119,7 @@ func (b *bundle) newKeeper(t *testing.T) *lease.Keeper {
 // takeRow takes the partition's row, and returns the number that it has then.
 func (b *bundle) takeRow(t *testing.T, l *lease.Lease) (revision int64) {
 	t.Helper()
-	row, err := b.store.Take(t.Context(), l)
+	row, err := b.store.Take(t.Context(), l, "")
 	if err != nil {
 		t.Fatal(err)
 	}

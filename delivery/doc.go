@@ -94,7 +94,8 @@
 // waits for what was sent: the rest of a batch is left to the heir.
 //
 // Messages that the stream acknowledged and lost are noticed by a new owner, and by
-// an idle one within ExtentInterval, and queued again from the history: what is older
+// an idle one within ExtentInterval. Each such loss begins a new life of the partition's records, whose id stands in each record and,
+// once that is healed, in the partition's row: a failover that forgets the healing shows by it. They are queued again from the history: what is older
 // than the last resize by whoever notices, parked where its streams are now and in the
 // order in which it was published; the rest by each partition's owner.
 package delivery

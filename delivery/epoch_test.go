@@ -35,7 +35,7 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 	published := delivery.Outcome{Kind: delivery.Published, StreamSequence: 20}
 	return []write{
 		{"take", func(l *lease.Lease) error {
-			_, err := b.store.Take(t.Context(), l)
+			_, err := b.store.Take(t.Context(), l, "")
 			return err
 		}},
 		{"carrying", func(l *lease.Lease) error { return b.store.Carrying(t.Context(), []*lease.Lease{l}, true) }},
@@ -44,7 +44,7 @@ func (b *bundle) leaseWrites(t *testing.T, ready, healed int64, claimed delivery
 			return err
 		}},
 		{"heal", func(l *lease.Lease) error {
-			_, _, _, err := b.store.Heal(t.Context(), l, 3, delivery.Span{}, delivery.EveryBatch)
+			_, _, _, err := b.store.Heal(t.Context(), l, delivery.Loss{Kept: 3}, delivery.EveryBatch)
 			return err
 		}},
 		{"unblock", func(l *lease.Lease) error { return b.store.Unblock(t.Context(), l, delivery.BehindStream) }},

@@ -60,8 +60,8 @@ type tenure struct {
 	stream, fence, control uint64
 	// recorded is the record of the last batch that is known to be marked.
 	recorded uint64
-	// healed is the last time that lost messages were queued again, which a failover may forget. It outlives the lease.
-	healed healed
+	// life is that of the partition's records of which the positions are.
+	life string
 	// careful: an owner has crashed, and nothing was settled since. It is noted what is about to be carried.
 	careful bool
 	// unmarked are the batches whose marks are not made yet, in their order; inHand is how
@@ -89,9 +89,7 @@ func (r *Relay) flowOf(l *lease.Lease) *flow {
 	if f.lease == l {
 		return f
 	}
-	before := f.tenure
 	f.tenure = newTenure(l)
-	f.healed = before.healed // a failover that forgets it ends the lease, too
 	f.anew()
 	return f
 }
@@ -99,7 +97,7 @@ func (r *Relay) flowOf(l *lease.Lease) *flow {
 func newTenure(l *lease.Lease) *tenure {
 	return &tenure{
 		lease: l, after: nowhere, careful: l.Progress.Crashes > 0,
-		stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence,
+		stream: l.Progress.StreamSequence, fence: l.Progress.FenceSequence, life: l.Progress.StreamLife,
 	}
 }
 

@@ -241,27 +241,30 @@ func TestAMarkOfAnotherServerIsNotMade(t *testing.T) {
 	}
 }
 
-// A failover forgets that lost messages were queued again: the worker that lives through it queues them once more, also under another
-// lease. What came already does not come twice, and what the database remembers is left alone.
+// A failover forgets that lost messages were queued again: whoever takes the partition queues them once more, also under another
+// lease and in another process. What came already does not come twice, and what the database remembers is left alone.
 func TestAForgottenHealingIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	const forget = `DELETE FROM outbox; DELETE FROM outbox_deliveries WHERE id NOT IN (SELECT id FROM known); UPDATE outbox_deliveries SET lost_after = NULL;
-		UPDATE outbox_partitions AS p SET fence_sequence = w.fence_sequence, stream_sequence = w.stream_sequence FROM was AS w`
+		UPDATE outbox_partitions AS p SET fence_sequence = w.fence_sequence, stream_sequence = w.stream_sequence, stream_life = w.stream_life FROM was AS w`
 	const none, some, all = "none", "some", "all"
 	for name, c := range map[string]struct {
 		lose     func(*testing.T, *bundle)
 		came     string
 		failover string
 		lease    bool
+		process  bool
 	}{
-		"purged":                    {purge, none, forget, false},
-		"made anew":                 {remake, none, forget, false},
-		"purged, some came":         {purge, some, forget, false},
-		"made anew, some came":      {remake, some, forget, false},
-		"purged, another lease":     {purge, some, forget, true},
-		"purged, all came":          {purge, all, forget, false},
-		"made anew, all came":       {remake, all, forget, false},
-		"made anew, and remembered": {remake, all, `SELECT`, false},
+		"purged":                     {purge, none, forget, false, false},
+		"made anew":                  {remake, none, forget, false, false},
+		"purged, some came":          {purge, some, forget, false, false},
+		"made anew, some came":       {remake, some, forget, false, false},
+		"purged, another lease":      {purge, some, forget, true, false},
+		"purged, another process":    {purge, some, forget, true, true},
+		"made anew, another process": {remake, all, forget, true, true},
+		"purged, all came":           {purge, all, forget, false, false},
+		"made anew, all came":        {remake, all, forget, false, false},
+		"made anew, and remembered":  {remake, all, `SELECT`, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -298,15 +301,21 @@ func TestAForgottenHealingIsMadeAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.start(t, r)
+			stop := b.start(t, r)
 			<-healed
 			if c.came == all {
 				b.until(t, `SELECT count(*) FROM outbox`, 0)
 				failover()
 			}
 			<-over
+			if c.process {
+				stop()
+			}
 			if c.lease {
 				b.regain(t)
+			}
+			if c.process {
+				b.start(t, b.relay(t, delivery.Config{PollInterval: 5 * time.Millisecond}))
 			}
 			b.until(t, `SELECT count(*) FROM outbox_deliveries WHERE lost_after IS NOT NULL`, 3)
 			want := texts(1, 2, 3, 4, 5, 6, 7, 8, 9, b.append(t, "s", `1`))

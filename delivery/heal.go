@@ -34,24 +34,26 @@ const healPage = 100
 // healReport is after how many pages a long healing tells how far it is.
 const healReport = 50
 
-// Span is which of what was published may be lost: before Until, unless that is nil, and not longer ago than Age, in which the
-// stream keeps a message, unless that is 0.
-type Span struct {
-	Until *time.Time
-	Age   time.Duration
+// Loss is what a stream lost of a partition, or of several.
+type Loss struct {
+	// Kept is up to where it holds what was acknowledged.
+	Kept uint64
+	// Life is the present one of the partition's records.
+	Life string
+	// Age is how long the stream keeps a message; 0: as long as there is room. What is older is not lost.
+	Age time.Duration
 }
 
-// Heal queues again what was recorded as published above that position of the
-// stream, since the partitions are what they are, within that span: of the last batches
+// Heal queues again what was recorded as published and is lost, since the partitions are what they are: of the last batches
 // before that one. It returns the batch up to which it came; done tells that nothing is left.
-func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64, within Span, before BatchAt) (h Healed, next BatchAt, done bool, err error) {
+func (s *Store) Heal(ctx context.Context, l *lease.Lease, loss Loss, before BatchAt) (h Healed, next BatchAt, done bool, err error) {
 	var held int
 	var first, id *int64
 	batch := &pgx.Batch{}
 	s.sql.HealOwn.Queue(batch, pg.Args{"partition": l.Partition})
 	s.sql.Heal.Queue(batch, pg.Args{
-		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "kept": int64(kept), // a stream's sequence never reaches 2^63
-		"first": before.First, "id": before.ID, "most": healPage, "until": within.Until, "age": pg.OrNull(within.Age), "some": before != EveryBatch,
+		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "kept": int64(loss.Kept), // a stream's sequence never reaches 2^63
+		"life": loss.Life, "first": before.First, "id": before.ID, "most": healPage, "age": pg.OrNull(loss.Age),
 	}).QueryRow(func(row pgx.Row) error { return row.Scan(&held, &h.Lost, &h.Queued, &first, &id) })
 	err = s.db.SendBatch(ctx, batch).Close()
 	if err == nil && held == 0 {
@@ -66,10 +68,10 @@ func (s *Store) Heal(ctx context.Context, l *lease.Lease, kept uint64, within Sp
 	return h, BatchAt{*first, *id}, false, nil
 }
 
-// Concede notes a loss that is only reported: up to known the stream had held the partition.
-func (s *Store) Concede(ctx context.Context, l *lease.Lease, known uint64) error {
+// Concede notes a loss that is only reported: up to there the stream had held the partition, whose records have that life now.
+func (s *Store) Concede(ctx context.Context, l *lease.Lease, known Known) error {
 	if _, err := s.sql.Concede.Exec(ctx, s.db, pg.Args{
-		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "known": int64(known), // below 2^63
+		"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "known": int64(known.Fence), "life": known.Life, // below 2^63
 	}); err != nil {
 		return fmt.Errorf("note what the stream lost: %w", err)
 	}
@@ -104,9 +106,9 @@ func (s *Store) EveryPartition(ctx context.Context) ([]partition.ID, error) {
 
 // HealFormer queues again what was published before the last resize and is lost, from
 // the next batches of the history behind after: kept says up to where the stream holds
-// what was published under each of the partitions. Of the span only the age counts. It returns the last batch that was
+// what was published under each of the partitions, and age is as in Loss. It returns the last batch that was
 // dealt with, 0 when there is none. Other owners may do the same at the same time.
-func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, within Span, after int64) (h Healed, last int64, err error) {
+func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, age time.Duration, after int64) (h Healed, last int64, err error) {
 	conn, err := s.db.Acquire(ctx)
 	if err != nil {
 		return h, 0, fmt.Errorf("queue lost messages again: %w", err)
@@ -122,7 +124,7 @@ func (s *Store) HealFormer(ctx context.Context, l *lease.Lease, ids []partition.
 		var held int
 		var end *int64
 		if err := s.sql.HealFormer.Row(ctx, tx, pg.Args{
-			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "age": pg.OrNull(within.Age), "after": after, "most": healPage,
+			"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "partitions": ids, "kept": kept, "age": pg.OrNull(age), "after": after, "most": healPage,
 		}).Scan(&held, &h.Lost, &h.Queued, &end); err != nil {
 			return err
 		}
@@ -188,7 +190,7 @@ const keptAtOnce = 16
 
 // heal queues again what the stream lost: what is older than the last resize first,
 // whoever's it was, since the same streams may go on in any of the partitions.
-func (t *takeover) heal(ctx context.Context, standing Standing, age time.Duration) (all Healed, err error) {
+func (t *takeover) heal(ctx context.Context, loss Loss) (all Healed, err error) {
 	var ids []partition.ID
 	var kept []int64
 	if err := t.within(ctx, func(ctx context.Context) (err error) {
@@ -203,51 +205,17 @@ func (t *takeover) heal(ctx context.Context, standing Standing, age time.Duratio
 		}
 		after := int64(0)
 		if err := t.healPages(ctx, &all, func(ctx context.Context) (h Healed, done bool, err error) {
-			h, after, err = t.store.HealFormer(ctx, t.lease, ids, kept, Span{Age: age}, after)
+			h, after, err = t.store.HealFormer(ctx, t.lease, ids, kept, loss.Age, after)
 			return h, after == 0, err
 		}); err != nil {
 			return all, err
 		}
 	}
-	return all, t.healOwn(ctx, &all, standing.Kept, Span{Age: age})
-}
-
-// healOwn queues again what this partition published and recorded within that span.
-func (t *takeover) healOwn(ctx context.Context, all *Healed, kept uint64, within Span) error {
 	before := EveryBatch
-	return t.healPages(ctx, all, func(ctx context.Context) (h Healed, done bool, err error) {
-		h, before, done, err = t.store.Heal(ctx, t.lease, kept, within, before)
+	return all, t.healPages(ctx, &all, func(ctx context.Context) (h Healed, done bool, err error) {
+		h, before, done, err = t.store.Heal(ctx, t.lease, loss, before)
 		return h, done, err
 	})
-}
-
-// healed is when lost messages were queued again, on which server, and what the stream held then.
-type healed struct {
-	at, server time.Time
-	kept       uint64
-}
-
-// healAgain queues again what an earlier healing did, if another server answers since, which may have forgotten it.
-func (t *takeover) healAgain(ctx context.Context) error {
-	if t.healed.at.IsZero() || t.healed.server.Equal(t.row.Server) {
-		return nil
-	}
-	age, err := t.mayHeal(ctx)
-	if err != nil {
-		return err
-	}
-	var again Healed
-	if err := t.healOwn(ctx, &again, t.healed.kept, Span{&t.healed.at, age}); err != nil {
-		return err
-	}
-	t.healed.server = t.row.Server
-	if again.Lost > 0 {
-		t.log.Warn("lost messages are queued once more: the database has forgotten that they were",
-			"partition", t.lease.Partition, "lost", again.Lost, "queued", again.Queued)
-		t.fence, t.stream = min(t.fence, t.healed.kept), min(t.stream, t.healed.kept)
-		t.recorded, t.last = 0, nil
-	}
-	return nil
 }
 
 // healPages gives each page the time of a statement: a long history takes many.

@@ -202,7 +202,7 @@ func TestWhatAReplayQueuedMeanwhileIsNotHealed(t *testing.T) {
 	replay := b.holdMarks(t, 0)
 	healed := make(chan delivery.Healed, 1)
 	go func() {
-		h, _, _, err := b.store.Heal(t.Context(), b.keeper.Set().Held()[0], 0, delivery.Span{}, delivery.EveryBatch)
+		h, _, _, err := b.store.Heal(t.Context(), b.keeper.Set().Held()[0], delivery.Loss{}, delivery.EveryBatch)
 		if err != nil {
 			t.Error(err)
 		}
@@ -237,7 +237,7 @@ func TestALongHistoryIsHealedInPages(t *testing.T) {
 	}
 	remake(t, b)
 	// Of the 100 batches with the highest sequences, one holds what was published once more.
-	h, next, done, err := b.store.Heal(t.Context(), b.keeper.Set().Held()[0], 0, delivery.Span{}, delivery.EveryBatch)
+	h, next, done, err := b.store.Heal(t.Context(), b.keeper.Set().Held()[0], delivery.Loss{}, delivery.EveryBatch)
 	if err != nil || done || h != (delivery.Healed{Lost: 99, Queued: 99}) || next == delivery.EveryBatch {
 		t.Fatalf("the first page healed %+v down to %v, done %t: %v", h, next, done, err)
 	}

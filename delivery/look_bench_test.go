@@ -35,7 +35,7 @@ func BenchmarkLook(b *testing.B) {
 			}
 			var asks []delivery.Ask
 			for _, l := range held[:c.partitions] {
-				row, err := store.Take(b.Context(), l)
+				row, err := store.Take(b.Context(), l, "")
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -25,8 +25,8 @@ func (o *told) Taken(time.Time, *lease.Lease, error)  {}
 // instant acknowledges at once, without an allocation of its own.
 type instant struct{ outcomes []Outcome }
 
-func (p instant) Take(context.Context, *lease.Lease) (Standing, error) { return Standing{}, nil }
-func (p instant) Kept(context.Context, partition.ID) (uint64, error)   { return 0, nil }
+func (p instant) Take(context.Context, *lease.Lease, Known) (Standing, error) { return Standing{}, nil }
+func (p instant) Kept(context.Context, partition.ID) (uint64, error)          { return 0, nil }
 func (p instant) Between(_ context.Context, _ partition.ID, after, _ uint64) (uint64, []Delivered, error) {
 	return after, nil, nil
 }

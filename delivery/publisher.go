@@ -21,8 +21,8 @@ type Publisher interface {
 	// Take makes the publisher ready to publish the partition under that lease:
 	// once for each lease before anything is published, and again after an
 	// outcome that wraps ErrUnknown. When it returns, nothing that was sent for
-	// the partition before can be stored any more.
-	Take(ctx context.Context, l *lease.Lease) (Standing, error)
+	// the partition before can be stored any more. Known is what the database knows of the stream.
+	Take(ctx context.Context, l *lease.Lease, known Known) (Standing, error)
 
 	// Publish publishes batches of different partitions, those of one look at the
 	// outbox, and returns when it has called done for each: with its index and one
@@ -90,6 +90,19 @@ type Extent struct {
 	Unfit error
 }
 
+// Known is what was acknowledged of a partition: up to Fence, in that life of its records; "": of none.
+type Known struct {
+	Fence uint64
+	Life  string
+}
+
+// Life is a time in which the stream lost no record of a partition. The next one begins with a record of whoever misses one.
+type Life struct {
+	ID string `json:"id"`
+	// Kept is up to where it holds what was acknowledged in the life before.
+	Kept uint64 `json:"kept,omitempty"`
+}
+
 // Session is what a publisher keeps of a partition that it took, and nobody else looks into. A batch without one
 // was not taken.
 type Session any
@@ -101,6 +114,8 @@ type Standing struct {
 	// Kept: up to this position the stream holds whatever was ever acknowledged
 	// for the partition: it is where the record of the last batch was found, to compare with the last one known.
 	Kept uint64
+	// Lives are the last ones of the partition's records, and its present one behind them.
+	Lives []Life
 	// Fence is the position of the partition's new control message.
 	Fence uint64
 	// Delivered are the messages of the last batch that the stream holds. Their

@@ -86,14 +86,14 @@ type backend interface {
 	Carrying(ctx context.Context, leases []*lease.Lease, is bool) error
 	PauseOver(ctx context.Context, l *lease.Lease, most int, reason string) (sequence int64, stream string, err error)
 	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
-	Concede(ctx context.Context, l *lease.Lease, known uint64) error
-	Heal(ctx context.Context, l *lease.Lease, kept uint64, within Span, before BatchAt) (h Healed, next BatchAt, done bool, err error)
-	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, within Span, after int64) (h Healed, last int64, err error)
+	Concede(ctx context.Context, l *lease.Lease, known Known) error
+	Heal(ctx context.Context, l *lease.Lease, loss Loss, before BatchAt) (h Healed, next BatchAt, done bool, err error)
+	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, age time.Duration, after int64) (h Healed, last int64, err error)
 	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)
 	EveryPartition(ctx context.Context) ([]partition.ID, error)
 	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)
 	Position(ctx context.Context) (string, error)
-	Take(ctx context.Context, l *lease.Lease) (Taken, error)
+	Take(ctx context.Context, l *lease.Lease, life string) (Taken, error)
 	Forgotten(ctx context.Context, asks []Ask) ([]partition.ID, error)
 	recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error)
 }

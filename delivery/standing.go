@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -59,15 +58,32 @@ type Taken struct {
 	Revision int64
 	// Recorded is the position of the last record of which the database knows: all events that records name up to there are marked.
 	Recorded uint64
-	// Server is the start of the server that answered, Now the time there.
-	Server, Now time.Time
+	// Life is that of the partition's records of which the positions are.
+	Life string
 }
 
-// Take begins a takeover: no mark of an earlier one is made from now on.
-func (s *Store) Take(ctx context.Context, l *lease.Lease) (Taken, error) {
+// lost returns up to where the stream holds what was acknowledged of a partition, if it lost some of what is known.
+func (s Standing) lost(known Known) (kept uint64, is bool) {
+	kept = s.Kept
+	for i := len(s.Lives) - 1; known.Life != "" && i >= 0 && s.Lives[i].ID != known.Life; i-- { // since the one that is known
+		kept, is = min(kept, s.Lives[i].Kept), true
+	}
+	return kept, is || kept < known.Fence
+}
+
+// life is the present one of the partition's records.
+func (s Standing) life() string {
+	if len(s.Lives) == 0 {
+		return ""
+	}
+	return s.Lives[len(s.Lives)-1].ID
+}
+
+// Take begins a takeover: no mark of an earlier one is made from now on. A row that knows of no life of the records gets that one.
+func (s *Store) Take(ctx context.Context, l *lease.Lease, life string) (Taken, error) {
 	row := Taken{Revision: 1 + rand.Int64N(math.MaxInt64>>1)}
-	err := s.sql.Take.Row(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "revision": row.Revision}).
-		Scan(&row.Recorded, &row.Server, &row.Now)
+	err := s.sql.Take.Row(ctx, s.db, pg.Args{"owner": owner(l), "epoch": l.Epoch, "partition": l.Partition, "revision": row.Revision, "life": life}).
+		Scan(&row.Recorded, &row.Life)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = errLeaseGone
 	}

@@ -38,7 +38,7 @@ func BenchmarkStore(b *testing.B) {
 				}
 				asks := make([]delivery.Ask, 64)
 				for n, l := range held {
-					row, err := store.Take(b.Context(), l)
+					row, err := store.Take(b.Context(), l, "")
 					if err != nil {
 						b.Fatal(err)
 					}

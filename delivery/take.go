@@ -43,7 +43,7 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 // learn takes over what a takeover found.
 func (t *tenure) learn(from *tenure) {
 	t.session, t.stream, t.fence, t.control = from.session, from.stream, from.fence, from.control
-	t.revision, t.recorded, t.after, t.healed = from.revision, from.recorded, nowhere, from.healed
+	t.revision, t.recorded, t.after, t.life = from.revision, from.recorded, nowhere, from.life
 }
 
 // taken reacts to how a takeover ended.
@@ -88,7 +88,8 @@ type takeover struct {
 // left open: marks of what the stream holds already, messages that the stream
 // lost.
 func (t *takeover) run(ctx context.Context) (err error) {
-	t.standing, err = t.publisher.Take(t.lease.Context(), t.lease) //nolint:contextcheck // a takeover lives as long as its lease
+	known := Known{t.fence, t.life}
+	t.standing, err = t.publisher.Take(t.lease.Context(), t.lease, known) //nolint:contextcheck // a takeover lives as long as its lease
 	var fenced *FencedError
 	if errors.As(err, &fenced) { // the next lease lies above it, whoever gets it
 		return errors.Join(err, t.within(context.WithoutCancel(ctx), func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))
@@ -97,12 +98,16 @@ func (t *takeover) run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := t.within(ctx, func(ctx context.Context) (err error) {
-		t.row, err = t.store.Take(ctx, t.lease)
+		life := t.standing.life()
+		if _, lost := t.standing.lost(known); lost { // until that is settled it is not the row's
+			life = ""
+		}
+		t.row, err = t.store.Take(ctx, t.lease, life)
 		return err
 	}); err != nil {
 		return err
 	}
-	t.revision, t.recorded = t.row.Revision, t.row.Recorded
+	t.revision, t.recorded, t.life = t.row.Revision, t.row.Recorded, t.row.Life
 	if err := t.settleLost(ctx); err != nil { // there may be much of it
 		return err
 	}
@@ -296,38 +301,36 @@ func (t *takeover) settleLost(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := t.healAgain(ctx); err != nil {
-		return err
-	}
-	standing, known := t.standing, max(t.fence, t.recorded) // a failover may have forgotten that a loss was reported
+	known := Known{max(t.fence, t.recorded), t.life} // a failover may have forgotten that a loss was reported, or healed
+	kept, lost := t.standing.lost(known)
 	former, err := t.formerLoss(ctx)
-	if err != nil || standing.Kept >= known && !former {
+	if err != nil || !lost && !former {
 		return err
 	}
+	life := t.standing.life()
 	age, err := t.mayHeal(ctx)
 	if err != nil {
 		return err
 	}
 	t.stats.losses.Add(1)
 	t.log.Error("THE STREAM HAS LOST ACKNOWLEDGED MESSAGES: it was restored from an older copy, purged or made anew",
-		"partition", t.lease.Partition, "acknowledged_up_to", known, "kept_up_to", standing.Kept, "lost_messages", t.cfg.Lost)
-	t.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", t.lease.Partition, standing.Kept, known))
+		"partition", t.lease.Partition, "acknowledged_up_to", known.Fence, "kept_up_to", kept, "lost_messages", t.cfg.Lost)
+	t.stats.failure(fmt.Errorf("the stream lost acknowledged messages of partition %d above %d (known up to %d)", t.lease.Partition, kept, known.Fence))
 	switch {
 	case t.cfg.Lost == LostRepublish:
-		found, err := t.heal(ctx, standing, age)
+		found, err := t.heal(ctx, Loss{kept, life, age})
 		if err != nil {
 			return err
 		}
 		t.log.Warn("lost messages are queued again", "partition", t.lease.Partition, "lost", found.Lost, "queued", found.Queued)
-		t.healed = healed{t.row.Now, t.row.Server, standing.Kept}
 		t.last = nil
-	case standing.Kept < known:
-		if err := t.within(ctx, func(ctx context.Context) error { return t.store.Concede(ctx, t.lease, known) }); err != nil {
+	case lost:
+		if err := t.within(ctx, func(ctx context.Context) error { return t.store.Concede(ctx, t.lease, Known{known.Fence, life}) }); err != nil {
 			return err
 		}
 	}
 	t.recorded = 0 // positions may be another stream's
-	t.tenure.stream, t.tenure.fence = standing.Kept, standing.Kept
+	t.tenure.stream, t.tenure.fence, t.tenure.life = kept, kept, life
 	return nil
 }
 

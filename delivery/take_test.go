@@ -176,7 +176,7 @@ func TestAFailedHealingIsMadeUpFor(t *testing.T) {
 	b.drain(t, b.relay(t, delivery.Config{}))
 	purge(t, b)
 	b.succeed(t) // and ends before it heals
-	if _, err := b.publisher(t).Take(t.Context(), b.keeper.Set().Held()[0]); err != nil {
+	if _, err := b.publisher(t).Take(t.Context(), b.keeper.Set().Held()[0], delivery.Known{}); err != nil {
 		t.Fatal(err)
 	}
 	b.succeed(t)

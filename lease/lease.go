@@ -45,6 +45,8 @@ type Progress struct {
 	Delivered int64
 	// FenceSequence and StreamSequence are the highest positions in the stream that were recorded, of control messages and of events.
 	FenceSequence, StreamSequence uint64
+	// StreamLife is the life of the partition's records of which these are positions.
+	StreamLife string
 	// Crashes counts the owners in a row that ended before they settled anything: the first, and those behind it that ended
 	// while they carried messages.
 	Crashes int

@@ -175,7 +175,7 @@ func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 			epoch int64
 			p     Progress
 		)
-		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.Crashes, &p.Database)
+		err := row.Scan(&id, &epoch, &p.Delivered, &p.FenceSequence, &p.StreamSequence, &p.StreamLife, &p.Crashes, &p.Database)
 		return newLease(id, owner, epoch, p), err
 	})
 	if err != nil {

@@ -59,7 +59,7 @@ func TestRecordsOfPlacesFitTheStream(t *testing.T) {
 	const far = 1 << 60 // as long as a sequence may be
 	send := func(w *worker, first int64) error {
 		var messages []delivery.Message
-		for i := range int64(10) { // as many as a call takes here
+		for i := range int64(5) { // as many as a call takes here
 			m := newMessage(first+i<<50, "s", "x")
 			m.Generation = 1 << 30
 			messages = append(messages, m)

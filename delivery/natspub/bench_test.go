@@ -58,7 +58,7 @@ func benchmarkPublish(b *testing.B, changes []func(*jetstream.StreamConfig), hea
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = publisher.Close() })
-	taken, err := publisher.Take(b.Context(), l)
+	taken, err := publisher.Take(b.Context(), l, delivery.Known{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func benchmarkLook(b *testing.B, single bool, partitions int) {
 	look := make([]delivery.Batch, partitions)
 	for i := range look {
 		look[i].Lease = leasetest.Held(partition.ID(i), 7)
-		taken, err := publisher.Take(b.Context(), look[i].Lease)
+		taken, err := publisher.Take(b.Context(), look[i].Lease, delivery.Known{})
 		if err != nil {
 			b.Fatal(err)
 		}

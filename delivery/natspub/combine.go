@@ -272,7 +272,7 @@ func (s *suspicion) confirmed(ctx context.Context, messages int) bool {
 func (r *fencedRun) storesControl(ctx context.Context) bool {
 	ans := r.ask(ctx, r.control(r.subject, record{
 		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(),
-		Kept: r.session.kept, Parts: r.session.parts,
+		Kept: r.session.kept, Parts: r.session.parts, Lives: r.session.lives,
 	}, r.session.last))
 	if ans.err != nil {
 		return false

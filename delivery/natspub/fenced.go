@@ -88,6 +88,7 @@ type session struct {
 	kept  uint64 // where the last watermark lies
 	parts []part // what it names
 	batch uint64
+	lives []delivery.Life
 
 	edge edge
 }
@@ -240,8 +241,8 @@ func (f *Fenced) Steps() bool { return !f.seen.batches.Load() }
 // writes a copy of it under the lease's epoch, on condition that it is still the
 // last. When that write was acknowledged, no batch of an earlier owner, and no
 // earlier batch of this one, can be stored any more; reading alone proves nothing.
-func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, error) {
-	t := takeover{Fenced: f, lease: l, subject: f.cfg.Control.Subject(l.Partition), written: map[string]bool{}}
+func (f *Fenced) Take(ctx context.Context, l *lease.Lease, known delivery.Known) (delivery.Standing, error) {
+	t := takeover{Fenced: f, lease: l, known: known, subject: f.cfg.Control.Subject(l.Partition), written: map[string]bool{}}
 	var err error
 	for n := 1; n <= takeAttempts; n++ {
 		var done bool
@@ -255,27 +256,30 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, e
 	if err != nil {
 		return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
 	}
-	s := &session{last: t.fence, kept: t.kept, parts: t.parts}
+	s := &session{last: t.fence, kept: t.kept, parts: t.parts, lives: t.lives}
 	s.wrote(t.fence)
 	if err = t.learn(ctx, s); err != nil {
 		return delivery.Standing{}, fmt.Errorf("take partition %d: %w", l.Partition, err)
 	}
-	return delivery.Standing{Session: s, Kept: t.kept, Fence: s.last, Delivered: delivered(s.parts)}, nil
+	return delivery.Standing{Session: s, Kept: t.kept, Lives: s.lives, Fence: s.last, Delivered: delivered(s.parts)}, nil
 }
 
 // takeover is one Take under way.
 type takeover struct {
 	*Fenced
 	lease   *lease.Lease
+	known   delivery.Known
 	subject string
 	written map[string]bool // attempts without an answer
 
-	kept  uint64 // position of the last watermark
-	parts []part // what it names
-	fence uint64 // position of our own record
+	kept  uint64          // position of the last watermark
+	parts []part          // what it names
+	lives []delivery.Life // of the partition's records
+	fence uint64          // position of our own record
 }
 
-// learn finds out what is stored of all that the last record speaks of, and closes what it announced. No more of it can be stored.
+// learn finds out what is stored of all that the last record speaks of: no more of it can be. One more record closes what was
+// announced, and begins a life where the stream lost what is known.
 func (t *takeover) learn(ctx context.Context, s *session) (err error) {
 	s.parts = nil
 	announced := false
@@ -293,20 +297,30 @@ func (t *takeover) learn(ctx context.Context, s *session) (err error) {
 		}
 		s.parts = append(s.parts, found...)
 	}
-	if s.kept = t.kept; !announced {
+	if announced {
+		for _, d := range delivered(s.parts) {
+			t.kept = max(t.kept, d.StreamSequence)
+		}
+	}
+	lost := t.kept < t.known.Fence && (t.known.Life == "" || t.known.Life == t.lives[len(t.lives)-1].ID)
+	if s.kept = t.kept; !announced && !lost {
 		return nil
 	}
-	ans := t.ask(ctx, t.control(t.subject, record{
-		Kind: kindWatermark, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Attempt: t.attempt(), Parts: s.parts,
-	}, t.fence))
+	closing := record{Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Attempt: t.attempt(), Kept: t.kept, Parts: s.parts}
+	if lost {
+		s.lives = reborn(t.lives, t.kept)
+	}
+	if closing.Lives = s.lives; announced {
+		closing.Kind, closing.Kept = kindWatermark, 0
+	}
+	ans := t.ask(ctx, t.control(t.subject, closing, t.fence))
 	if ans.err != nil {
 		return fmt.Errorf("%w: control subject %s: %w", delivery.ErrOutage, t.subject, ans.err)
 	}
-	s.last, s.kept = ans.sequence, ans.sequence
-	s.wrote(ans.sequence)
-	for _, d := range delivered(s.parts) {
-		t.kept = max(t.kept, d.StreamSequence)
+	if s.last = ans.sequence; announced {
+		s.kept = ans.sequence
 	}
+	s.wrote(ans.sequence)
 	return nil
 }
 
@@ -320,14 +334,17 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	}
 	switch {
 	case t.written[found.Attempt]: // an earlier write of this takeover was stored after all; what it copied counts
-		t.kept, t.fence, t.parts = kept, at, found.located(at)
+		t.kept, t.fence, t.parts, t.lives = kept, at, found.located(at), found.Lives
 		return true, nil
 	case found.Epoch > t.lease.Epoch, found.Epoch == t.lease.Epoch && at > 0 && found.Owner != t.lease.Owner:
 		return false, &delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}
 	}
 	fence := record{
 		Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Batch: found.Batch, Attempt: t.attempt(),
-		Kept: kept, Parts: found.located(at),
+		Kept: kept, Parts: found.located(at), Lives: found.Lives,
+	}
+	if len(fence.Lives) == 0 {
+		fence.Lives = reborn(nil, kept)
 	}
 	msg := t.control(t.subject, fence, at)
 	if err := t.checkRecord(msg); err != nil {
@@ -339,7 +356,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	case ans.err == nil && ans.stream != t.cfg.Stream:
 		return false, t.foreign(t.subject, ans.stream)
 	case ans.err == nil:
-		t.kept, t.fence, t.parts = kept, ans.sequence, fence.Parts
+		t.kept, t.fence, t.parts, t.lives = kept, ans.sequence, fence.Parts, fence.Lives
 		return true, nil
 	case refusal(ans.err) == codeBadExpectedSequence: // what was read is outdated
 		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, ans.err)

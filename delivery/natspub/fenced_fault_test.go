@@ -72,7 +72,7 @@ func TestALostAcknowledgementStoresNothingTwice(t *testing.T) {
 				if !errors.Is(outcomes[0].Err, delivery.ErrUnknown) {
 					t.Fatalf("%s: %+v", name, outcomes[0])
 				}
-				standing, err := w.Take(t.Context(), w.lease)
+				standing, err := w.Take(t.Context(), w.lease, delivery.Known{})
 				if err != nil {
 					if !errors.Is(err, delivery.ErrOutage) {
 						t.Fatal(err)
@@ -129,7 +129,7 @@ func TestLateBytesAreRefusedAfterATakeover(t *testing.T) {
 		heir.publish(t, newMessage(1, "s", "fresh"))
 		proxy.Release()
 		// The old connection's own request comes behind its late bytes.
-		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
+		if _, err := old.Take(t.Context(), old.lease, delivery.Known{}); !errors.Is(err, delivery.ErrFenced) {
 			t.Fatalf("the old owner's takeover: %v", err)
 		}
 		if got := b.events(t); !slices.Equal(got, []string{"1"}) {
@@ -303,7 +303,7 @@ func TestARefusedPermissionIsNobodysFault(t *testing.T) {
 	reload(nil)
 	outcome := delivery.Outcome{}
 	for ctx := t.Context(); outcome.Kind != delivery.Published && ctx.Err() == nil; {
-		if _, err := w.Take(ctx, w.lease); err == nil {
+		if _, err := w.Take(ctx, w.lease, delivery.Known{}); err == nil {
 			outcome = w.publish(t, newMessage(1, "a", "x"))[0]
 		}
 	}

@@ -31,8 +31,8 @@ type worker struct {
 }
 
 // Take keeps the session.
-func (w *worker) Take(ctx context.Context, l *lease.Lease) (delivery.Standing, error) {
-	s, err := w.Fenced.Take(ctx, l)
+func (w *worker) Take(ctx context.Context, l *lease.Lease, known delivery.Known) (delivery.Standing, error) {
+	s, err := w.Fenced.Take(ctx, l, known)
 	w.session = s.Session
 	return s, err
 }
@@ -69,7 +69,7 @@ func (b bundle) fenced(t *testing.T, nc *nats.Conn, cfg natspub.FencedConfig) *n
 
 func (w *worker) take(t *testing.T) delivery.Standing {
 	t.Helper()
-	s, err := w.Take(t.Context(), w.lease)
+	s, err := w.Take(t.Context(), w.lease, delivery.Known{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestATakeoverFencesTheOldOwner(t *testing.T) {
 				t.Errorf("the old owner's message: %+v", o)
 			}
 		}
-		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
+		if _, err := old.Take(t.Context(), old.lease, delivery.Known{}); !errors.Is(err, delivery.ErrFenced) {
 			t.Errorf("the old owner takes the partition back: %v", err)
 		}
 		heir.publish(t, newMessage(9, "a", "fresh"))

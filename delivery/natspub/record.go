@@ -1,10 +1,12 @@
 package natspub
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -40,6 +42,21 @@ type record struct {
 	Kept   uint64 `json:"kept,omitempty"`
 	Events int    `json:"events"`
 	Parts  []part `json:"parts,omitempty"`
+	// Lives are those of the partition's records, the last mostLives; each record hands them on.
+	Lives []delivery.Life `json:"lives,omitempty"`
+}
+
+// mostLives are handed on. Of those before, the next one keeps up to where the stream held what was acknowledged.
+const mostLives = 4
+
+// reborn adds a life that begins with a stream that holds the partition up to there.
+func reborn(lives []delivery.Life, kept uint64) []delivery.Life {
+	lives = append(slices.Clone(lives), delivery.Life{ID: rand.Text()[:13], Kept: kept})
+	if len(lives) > mostLives {
+		lives[1].Kept = min(lives[0].Kept, lives[1].Kept)
+		lives = lives[1:]
+	}
+	return lives
 }
 
 // part is a run of messages that lie one behind the other in the stream.

@@ -40,7 +40,7 @@ func NewRehearsal(nc *nats.Conn, cfg RehearsalConfig, log *slog.Logger) (*Rehear
 }
 
 // Take implements delivery.Publisher.
-func (r *Rehearsal) Take(context.Context, *lease.Lease) (delivery.Standing, error) {
+func (r *Rehearsal) Take(context.Context, *lease.Lease, delivery.Known) (delivery.Standing, error) {
 	return delivery.Standing{}, nil
 }
 

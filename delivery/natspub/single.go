@@ -92,7 +92,7 @@ func (r *fencedRun) announced(ctx context.Context, indices []int) {
 func (r *fencedRun) record(ctx context.Context, kind string, parts []part) (at uint64, ok bool) {
 	denied := r.nc.LastError()
 	ans := r.ask(ctx, r.control(r.subject, record{
-		Kind: kind, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(), Parts: parts,
+		Kind: kind, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(), Parts: parts, Lives: r.session.lives,
 	}, r.session.last))
 	switch {
 	case ans.err != nil && kind == kindAnnouncement && (refusal(ans.err) == codeStreamFull || slices.Contains(codesNoRoom, refusal(ans.err))):

@@ -151,7 +151,7 @@ func TestASingleThatArrivesBehindATakeoverIsRefused(t *testing.T) {
 	}
 	heir.publish(t, newMessage(1, "s", "fresh"))
 	proxy.Release()
-	if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
+	if _, err := old.Take(t.Context(), old.lease, delivery.Known{}); !errors.Is(err, delivery.ErrFenced) {
 		t.Errorf("the old owner's takeover: %v", err)
 	}
 	if got := b.layout(t); !slices.Equal(got, []string{"fence", "announcement", "fence", "watermark", "batch", "1"}) {

@@ -17,7 +17,7 @@ const mostInFile = 32<<20 - 8<<10
 // A record has at most baseRecord bytes, headers included, and for each event that it names eachRecord, or eachPlace where each has a place
 // of its own. One of an event fits into leastRecord.
 const (
-	baseRecord  = 512
+	baseRecord  = 768
 	eachRecord  = 48
 	eachPlace   = 160
 	leastRecord = 1 << 10

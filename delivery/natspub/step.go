@@ -322,7 +322,7 @@ func (r *fencedRun) begins(indices []int, id string) *nats.Msg {
 	r.named = partOf(r.batch.Messages, indices)
 	return r.control(r.subject, record{
 		Kind: kindBatch, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: id,
-		Parts: []part{r.named},
+		Parts: []part{r.named}, Lives: r.session.lives,
 	}, r.session.last)
 }
 

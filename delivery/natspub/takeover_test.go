@@ -64,7 +64,7 @@ func TestABatchThatArrivesAfterTheTakeoverIsRefused(t *testing.T) {
 		heir.publish(t, newMessage(1, "s", "fresh"))
 		proxy.Release()
 		// The old connection's own request comes behind its late bytes.
-		if _, err := old.Take(t.Context(), old.lease); !errors.Is(err, delivery.ErrFenced) {
+		if _, err := old.Take(t.Context(), old.lease, delivery.Known{}); !errors.Is(err, delivery.ErrFenced) {
 			t.Errorf("the old owner's takeover: %v", err)
 		}
 		if o := heir.publish(t, newMessage(2, "s", "fresh")); o[0].Kind != delivery.Published {

@@ -34,7 +34,7 @@ func (b *bundle) worker(t *testing.T) worker {
 	if err != nil || len(held) != 1 {
 		t.Fatalf("acquired %d partitions: %v", len(held), err)
 	}
-	row, err := store.Take(t.Context(), held[0])
+	row, err := store.Take(t.Context(), held[0], "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,8 @@
 -- there any more, since the partitions are what they are; HealFormer does the
 -- same for what is older. It takes the @most batches before @first and @id, the last ones
 -- first. The lease row is compared first; its positions go back with the stream when nothing
--- is left, so that the next owner does not see the same loss again. What was recorded at
--- @until or later is left alone, and the positions are, if that leaves nothing; @some: not of an
--- earlier page. What was published longer ago than @age is not lost: the stream lets it expire.
+-- is left, and are of @life from then on, so that the next owner does not see the same loss again. What
+-- was published longer ago than @age is not lost: the stream lets it expire.
 WITH held AS MATERIALIZED (
        SELECT p.partition_key
          FROM {schema}.outbox_partitions AS p
@@ -16,7 +15,6 @@ WITH held AS MATERIALIZED (
         WHERE d.partition_key = @partition AND (d.first_sequence, d.id) < (@first, @id)
           AND EXISTS (SELECT FROM held)
           AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM {schema}.outbox_settings AS s)
-          AND d.published_at < coalesce(@until::timestamptz, 'infinity')
           AND d.published_at > coalesce(clock_timestamp() - @age::interval, '-infinity')
           AND d.last_stream_sequence > @kept
           AND (d.lost_after IS NULL OR d.lost_after > @kept)
@@ -27,10 +25,10 @@ WITH held AS MATERIALIZED (
           SET fence_sequence  = least(p.fence_sequence, @kept),
               stream_sequence = least(p.stream_sequence, @kept),
               lost_sequence   = 0,
+              stream_life     = @life,
               updated_at      = clock_timestamp()
          FROM held
-        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < @most
-          AND (@until::timestamptz IS NULL OR @some::boolean OR EXISTS (SELECT FROM page))),
+        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < @most),
      lost AS (
        UPDATE {schema}.outbox_deliveries AS d
           SET lost_after = @kept
@@ -78,6 +76,7 @@ UPDATE {schema}.outbox_partitions
    SET fence_sequence  = 0,
        stream_sequence = 0,
        lost_sequence   = greatest(lost_sequence, @known),
+       stream_life     = @life,
        updated_at      = clock_timestamp()
  WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch
 

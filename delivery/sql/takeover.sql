@@ -25,13 +25,15 @@ SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
 
 -- query: Take
 -- Gives the row a number that it never had: no claim and no mark of an earlier takeover finds it as it was left. Returns where
--- the last record lies whose messages, and those of all before it, are marked; which server says so, and when.
+-- the last record lies whose messages, and those of all before it, are marked, and in which life of the records: where the
+-- row knows of none, @life.
 UPDATE {schema}.outbox_partitions
-   SET revision   = @revision,
-       taken_on   = pg_postmaster_start_time(),
-       updated_at = clock_timestamp()
+   SET revision    = @revision,
+       stream_life = coalesce(nullif(stream_life, ''), @life),
+       taken_on    = pg_postmaster_start_time(),
+       updated_at  = clock_timestamp()
  WHERE partition_key = @partition AND lease_owner IS NOT DISTINCT FROM @owner AND lease_epoch = @epoch
-RETURNING fence_sequence, taken_on, updated_at
+RETURNING fence_sequence, stream_life
 
 -- query: Forgotten
 -- Partitions whose rows are not as they were left.

@@ -110,7 +110,7 @@ func BenchmarkPublish(b *testing.B) {
 				}
 				defer publisher.Close()
 				work, _ := load(batchSize, traced)
-				taken, err := publisher.Take(b.Context(), work.Lease)
+				taken, err := publisher.Take(b.Context(), work.Lease, delivery.Known{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -248,7 +248,7 @@ ON CONFLICT (partition_key) DO UPDATE
           {database}
 
 -- fragment: returned
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.stream_life,
               -- include: known
               ,
 
@@ -257,7 +257,7 @@ ON CONFLICT (partition_key) DO UPDATE
               greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
 
 -- fragment: taken
-SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes,
+SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.stream_life, taken.crashes,
        -- include: database
   FROM taken
 

@@ -61,7 +61,7 @@ func conditions() []mutant {
 		{
 			name: "expired-is-lost", promise: "P4", breaks: "what the stream let expire by its max_age is published again",
 			test: command{pkg: "delivery", run: "^TestWhatExpiresIsNotHealed$"}, says: "were published again behind a stream",
-			edits: []edit{{"delivery/heal.go", "\"age\": pg.OrNull(within.Age), \"some\"", "\"age\": nil, \"some\""}},
+			edits: []edit{{"delivery/heal.go", "\"age\": pg.OrNull(loss.Age),", "\"age\": nil,"}},
 		},
 		{
 			name: "unfit-unsaid", promise: "P8", breaks: "a worker publishes to a stream that does not keep what it acknowledges",

@@ -59,7 +59,7 @@ func database() []mutant {
 		withoutEpoch("pause-over", stale, "the epoch changed, and pause over is written",
 			edit{takeover, "AND lease_epoch = @epoch AND crashes", "AND @epoch::bigint IS NOT NULL AND crashes"}),
 		withoutEpoch("take", stale, "the epoch changed, and take is written",
-			edit{takeover, "_time(),\n       " + takes + "lease_epoch = @epoch", "_time(),\n       " + takes + "@epoch::bigint IS NOT NULL"}),
+			edit{takeover, "AND lease_epoch = @epoch\nRETURNING fence_sequence", "AND @epoch::bigint IS NOT NULL\nRETURNING fence_sequence"}),
 		withoutEpoch("heal", stale, "the epoch changed, and heal is written",
 			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = @epoch),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first", "AND @epoch::bigint IS NOT NULL),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first"}),
 		withoutEpoch("raise", stale, "the epoch changed, and raise is written",

@@ -316,24 +316,23 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
         WHERE d.partition_key = $1 AND (d.first_sequence, d.id) < ($4, $5)
           AND EXISTS (SELECT FROM held)
           AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM "public".outbox_settings AS s)
-          AND d.published_at < coalesce($6::timestamptz, 'infinity')
-          AND d.published_at > coalesce(clock_timestamp() - $7::interval, '-infinity')
-          AND d.last_stream_sequence > $8
-          AND (d.lost_after IS NULL OR d.lost_after > $8)
+          AND d.published_at > coalesce(clock_timestamp() - $6::interval, '-infinity')
+          AND d.last_stream_sequence > $7
+          AND (d.lost_after IS NULL OR d.lost_after > $7)
         ORDER BY d.first_sequence DESC, d.id DESC
-        LIMIT $9),
+        LIMIT $8),
      settled AS (
        UPDATE "public".outbox_partitions AS p
-          SET fence_sequence  = least(p.fence_sequence, $8),
-              stream_sequence = least(p.stream_sequence, $8),
+          SET fence_sequence  = least(p.fence_sequence, $7),
+              stream_sequence = least(p.stream_sequence, $7),
               lost_sequence   = 0,
+              stream_life     = $9,
               updated_at      = clock_timestamp()
          FROM held
-        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < $9
-          AND ($6::timestamptz IS NULL OR $10::boolean OR EXISTS (SELECT FROM page))),
+        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < $8),
      lost AS (
        UPDATE "public".outbox_deliveries AS d
-          SET lost_after = $8
+          SET lost_after = $7
          FROM page
         WHERE d.id = page.id
     RETURNING d.*),
@@ -356,7 +355,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
                 lost.stream_sequences) WITH ORDINALITY AS s (sequence, stream_sequence, position)
          LEFT JOIN later ON later.sequence = s.sequence
         WHERE (CASE WHEN lost.stream_sequences IS NULL THEN lost.first_stream_sequence + s.position - 1
-                    ELSE s.stream_sequence END) > $8
+                    ELSE s.stream_sequence END) > $7
           AND (later.id IS NULL OR later.id <= lost.id)
         ORDER BY s.sequence, lost.id DESC),
      queued AS (
@@ -368,7 +367,7 @@ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.pa
                            WHERE o.partition_key = n.partition_key AND o.global_sequence = n.sequence)
     RETURNING global_sequence),
      deepest AS (
-       SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = $9 ORDER BY 1, 2 LIMIT 1)
+       SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = $8 ORDER BY 1, 2 LIMIT 1)
 SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued),
        (SELECT first_sequence FROM deepest), (SELECT id FROM deepest);
 
@@ -376,8 +375,9 @@ SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT coun
    SET fence_sequence  = 0,
        stream_sequence = 0,
        lost_sequence   = greatest(lost_sequence, $1),
+       stream_life     = $2,
        updated_at      = clock_timestamp()
- WHERE partition_key = $2 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4;
+ WHERE partition_key = $3 AND lease_owner IS NOT DISTINCT FROM $4 AND lease_epoch = $5;
 
 /* delivery.HealOwn */ SELECT FROM "public".outbox_partitions WHERE partition_key = $1 FOR NO KEY UPDATE;
 
@@ -876,11 +876,12 @@ HAVING pg_has_role('pg_read_all_stats', 'USAGE');
  ORDER BY n.sequence;
 
 /* delivery.Take */ UPDATE "public".outbox_partitions
-   SET revision   = $1,
-       taken_on   = pg_postmaster_start_time(),
-       updated_at = clock_timestamp()
- WHERE partition_key = $2 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4
-RETURNING fence_sequence, taken_on, updated_at;
+   SET revision    = $1,
+       stream_life = coalesce(nullif(stream_life, ''), $2),
+       taken_on    = pg_postmaster_start_time(),
+       updated_at  = clock_timestamp()
+ WHERE partition_key = $3 AND lease_owner IS NOT DISTINCT FROM $4 AND lease_epoch = $5
+RETURNING fence_sequence, stream_life;
 
 /* delivery.Forgotten */ SELECT l.partition_key
   FROM unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, revision)
@@ -3435,7 +3436,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
                 ORDER BY f.partition_key
                   FOR NO KEY UPDATE OF f SKIP LOCKED) AS was
         WHERE p.partition_key = was.partition_key
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.stream_life,
               greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
               ,
               was.lease_owner AS silent, was.lease_until AS ran_out, was.released_by),
@@ -3463,7 +3464,7 @@ coalesce((SELECT w.hostname FROM "public".outbox_workers AS w WHERE w.worker_id 
                  FROM taken AS t
                 GROUP BY 1, 2) AS c
         ORDER BY c.partition_keys[1])
-SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes,
+SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.stream_life, taken.crashes,
           (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)
   FROM taken;
 
@@ -3481,7 +3482,7 @@ SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequ
                 ORDER BY f.partition_key
                   FOR NO KEY UPDATE OF f) AS was
         WHERE p.partition_key = was.partition_key
-    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes,
+    RETURNING p.partition_key, p.lease_epoch, p.delivered, p.crashes, p.stream_life,
               greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
               ,
               coalesce(was.lease_owner, was.released_by) AS previous),
@@ -3502,7 +3503,7 @@ coalesce((SELECT w.hostname FROM "public".outbox_workers AS w WHERE w.worker_id 
                  FROM taken AS t
                 GROUP BY t.previous) AS c
         ORDER BY c.partition_keys[1])
-SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.crashes,
+SELECT taken.partition_key, taken.lease_epoch, taken.delivered, taken.fence_sequence, taken.stream_sequence, taken.stream_life, taken.crashes,
           (SELECT format('%s/%s', c.system_identifier, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)) FROM pg_control_system() AS c)
   FROM taken;
 

@@ -331,6 +331,7 @@ CREATE TABLE {schema}.outbox_partitions (
     lease_owner     uuid,
     released_by     uuid,
     crashes         int         NOT NULL DEFAULT 0,
+    stream_life     text        NOT NULL DEFAULT '',
     partition_key   smallint    NOT NULL,
     carrying        boolean     NOT NULL DEFAULT false,
     CONSTRAINT outbox_partitions_pkey PRIMARY KEY (partition_key),
@@ -340,6 +341,7 @@ INSERT INTO {schema}.outbox_partitions (partition_key)
 SELECT p FROM generate_series(0, {partitions} - 1) AS p;
 COMMENT ON COLUMN {schema}.outbox_partitions.lease_ttl IS 'How long the lease was made to last: one that ends later than that from now tells that the clock has stepped back.';
 COMMENT ON COLUMN {schema}.outbox_partitions.lost_sequence IS 'Up to where a stream that lost it had held the partition, where that was only reported.';
+COMMENT ON COLUMN {schema}.outbox_partitions.stream_life IS 'The life of the partition''s records of which the positions are: another one tells that the stream has lost some.';
 COMMENT ON COLUMN {schema}.outbox_partitions.revision IS 'A random number that a takeover sets, and one more with each mark: another one tells the owner that the row is not as it was left.';
 COMMENT ON COLUMN {schema}.outbox_partitions.taken_on IS 'When the server was started on which the partition was taken.';
 COMMENT ON COLUMN {schema}.outbox_partitions.crashes IS 'Owners in a row that ended before they settled anything: the first, and those behind it that ended while they carried messages.';
