@@ -24,7 +24,7 @@
 //
 //	record{announced} event(record) … event(record) record{places}
 //
-// A new owner that finds an announcement reads what lies between it and its own record.
+// A new owner that finds an announcement reads what lies between it and its own record, and those that do so at once read it once.
 //
 // Shadow is for replays under subjects of their own. Its messages carry Nats-Msg-Id, the event's UUID,
 // with ":generation" behind it when the generation is above 0: the stream's duplicate window stores them once.

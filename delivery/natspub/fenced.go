@@ -77,6 +77,7 @@ type Fenced struct {
 	seen    seen
 
 	combiner *combiner
+	walks    walks
 	chunk    chunk
 }
 

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/gaps"
@@ -147,12 +149,6 @@ func (r *fencedRun) lost(denied, err error) {
 	r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, cmp.Or(r.denied(denied), err)))
 }
 
-// A walk reads so many messages at once: few at first, as what was announced usually follows at once.
-const (
-	leastWalk = 8
-	mostWalk  = 64
-)
-
 // stored cuts an atomic batch to what the stream holds of it, and returns where that ends. A server that comes to a limit stores the first
 // messages alone: then another message lies in the next one's place. Where nothing lies, a message was removed.
 func (f *Fenced) stored(ctx context.Context, p part) (part, uint64, error) {
@@ -187,25 +183,17 @@ func is(d delivery.Delivered, m gaps.StoredMessage) bool {
 	return d.Sequence == m.Sequence && d.Identity == delivery.IdentityOf(m.EventID) && d.Generation+d.Era == m.Generation
 }
 
-// walk reads what lies between the announcement of a part and a later record of the partition, until it has met all of the part.
+// walk finds what is stored of a part between its announcement and a later record of the partition.
 func (f *Fenced) walk(ctx context.Context, id partition.ID, p part, before uint64) (found []part, err error) {
+	defer f.walks.begin()()
 	announced := p.messages()
-	var read [mostWalk]storedMessage
-	for at, n := p.After+1, uint64(leastWalk); at < before && len(found) < len(announced); at, n = at+n, min(2*n, mostWalk) {
-		n = min(n, before-at)
-		asking, ask := errgroup.WithContext(ctx)
-		for i := range n {
-			asking.Go(func() (err error) {
-				read[i], err = f.api.get(ask, map[string]any{"seq": at + i})
-				return err
-			})
-		}
-		if err := asking.Wait(); err != nil {
+	for at := p.After + 1; at < before && len(found) < len(announced); at += chunkOfWalk - at%chunkOfWalk {
+		read, err := f.readChunk(ctx, at, before)
+		if err != nil {
 			return nil, err
 		}
-		for _, stored := range read[:n] {
-			m := entryOf("", stored.header, stored.sequence)
-			if m.Partition != id || !slices.ContainsFunc(announced, func(d delivery.Delivered) bool { return is(d, m) }) {
+		for _, m := range read {
+			if m.Position <= p.After || m.Partition != id || !slices.ContainsFunc(announced, func(d delivery.Delivered) bool { return is(d, m) }) {
 				continue
 			}
 			one := part{
@@ -219,4 +207,72 @@ func (f *Fenced) walk(ctx context.Context, id partition.ID, p part, before uint6
 		}
 	}
 	return found, nil
+}
+
+// chunkOfWalk is how many positions are read at once.
+const chunkOfWalk = 64
+
+// walks are under way at once where many partitions are taken, and go through the same messages: each chunk is read for all of them.
+type walks struct {
+	sharing singleflight.Group
+	mu      sync.Mutex
+	going   int
+	read    map[uint64][]gaps.StoredMessage // by the first position
+}
+
+// begin counts a walk until it ends. What was read is forgotten with the last one.
+func (w *walks) begin() (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.going++; w.going == 1 {
+		w.read = map[uint64][]gaps.StoredMessage{}
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.going--; w.going == 0 {
+			w.read = nil
+		}
+	}
+}
+
+// readChunk reads the messages around a position, those below another one.
+func (f *Fenced) readChunk(ctx context.Context, at, before uint64) ([]gaps.StoredMessage, error) {
+	first := at - at%chunkOfWalk
+	if first+chunkOfWalk > before { // what lies behind may not be there yet
+		return f.readPositions(ctx, at, before)
+	}
+	f.walks.mu.Lock()
+	read, is := f.walks.read[first]
+	f.walks.mu.Unlock()
+	if is {
+		return read, nil
+	}
+	shared, err, _ := f.walks.sharing.Do(strconv.FormatUint(first, 10), func() (any, error) {
+		return f.readPositions(context.WithoutCancel(ctx), max(first, 1), first+chunkOfWalk)
+	})
+	if err != nil {
+		return nil, err
+	}
+	read, _ = shared.([]gaps.StoredMessage)
+	f.walks.mu.Lock()
+	defer f.walks.mu.Unlock()
+	f.walks.read[first] = read
+	return read, nil
+}
+
+// readPositions reads what lies at each position, in their order.
+func (f *Fenced) readPositions(ctx context.Context, from, before uint64) ([]gaps.StoredMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
+	defer cancel()
+	read := make([]gaps.StoredMessage, before-from)
+	asking, ask := errgroup.WithContext(ctx)
+	for i := range read {
+		asking.Go(func() error {
+			m, err := f.api.get(ask, map[string]any{"seq": from + uint64(i)})
+			read[i] = entryOf("", m.header, m.sequence)
+			return err
+		})
+	}
+	return read, asking.Wait()
 }

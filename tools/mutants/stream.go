@@ -268,6 +268,11 @@ func singles() []mutant {
 			edits: []edit{{single, "\tif !ok {\n\t\treturn\n\t}\n\tr.session.kept", "\t_ = ok\n\tr.session.kept"}},
 		},
 		{
+			name: "each-reads-by-itself", promise: "P5", breaks: "heirs of many partitions read the same messages, each for itself",
+			test: of("TestHeirsReadOnceForAllPartitions"), says: "requests for",
+			edits: []edit{{single, "if first+chunkOfWalk > before {", "if true || first+chunkOfWalk > before {"}},
+		},
+		{
 			name: "met-and-not-closed", promise: "P4", breaks: "a later record does not name what a takeover has met, which a failover may forget",
 			test: of("TestWhatNobodyClosedIsFound"), says: "the records name",
 			edits: []edit{{"delivery/natspub/fenced.go", "Kept: t.kept, Parts: s.parts}", "Kept: t.kept}"}},
