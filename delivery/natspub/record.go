@@ -1,6 +1,7 @@
 package natspub
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/partition"
 )
 
 // The kinds of records on a partition's control subject.
@@ -205,4 +207,80 @@ func (r record) encode() []byte {
 		panic("control record: " + err.Error()) // of plain numbers and text
 	}
 	return body
+}
+
+// Kept implements delivery.Publisher.
+func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
+	defer cancel()
+	found, at, kept, err := f.lastRecord(ctx, f.cfg.Control.Subject(id))
+	for _, p := range found.located(at) {
+		if err == nil && p.Batch {
+			_, kept, err = f.stored(ctx, p)
+		}
+	}
+	return kept, err
+}
+
+// lastRecord reads the last record on a control subject: where it lies, and where the
+// last watermark does, or the last batch ends.
+func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, at, kept uint64, err error) {
+	m, err := f.api.last(ctx, subject)
+	at = m.sequence
+	if err != nil || at == 0 {
+		return found, at, at, err
+	}
+	if found, err = recordOf(m, subject); err != nil {
+		return found, at, at, err
+	}
+	if found.Kind == kindFence {
+		return found, at, found.Kept, nil
+	}
+	return found, at, found.end(at), nil
+}
+
+// recordsAtOnce is how many records are read before what they name is returned.
+const recordsAtOnce = 50
+
+// Between implements delivery.Publisher. Fences name nothing of their own, and what is announced is closed by a later record.
+// Behind the records there is one more, that of who asks; a server that does not know it is an old leader.
+func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uint64) (last uint64, named []delivery.Delivered, err error) {
+	subject := f.cfg.Control.Subject(id)
+	last = after
+	for range recordsAtOnce {
+		if last+1 >= before {
+			break
+		}
+		ask, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
+		m, err := f.api.next(ask, subject, last+1)
+		cancel()
+		if err != nil {
+			return after, nil, err
+		}
+		if m.sequence == 0 {
+			return after, nil, fmt.Errorf("%w: stream %s gives no record of partition %d behind %d, and must have one", delivery.ErrOutage, f.cfg.Stream, id, last)
+		}
+		if m.sequence >= before {
+			break
+		}
+		found, err := recordOf(m, subject)
+		if err != nil {
+			return after, nil, err
+		}
+		if found.end(m.sequence) >= before {
+			break
+		}
+		last = m.sequence
+		switch found.Kind {
+		case kindBatch:
+			var held part
+			if held, last, err = f.stored(ctx, found.located(last)[0]); err != nil {
+				return after, nil, err
+			}
+			named = append(named, held.messages()...)
+		case kindWatermark:
+			named = append(named, found.delivered(last)...)
+		}
+	}
+	return last, named, nil
 }
