@@ -241,31 +241,37 @@ func TestAMarkOfAnotherServerIsNotMade(t *testing.T) {
 	}
 }
 
+// How much of what was queued again had come when the database failed over.
+const none, some, all = "none", "some", "all"
+
+// forget takes back what a healing did.
+const forget = `DELETE FROM outbox; DELETE FROM outbox_deliveries WHERE id NOT IN (SELECT id FROM known); UPDATE outbox_deliveries SET lost_after = NULL;
+	UPDATE outbox_partitions AS p SET fence_sequence = w.fence_sequence, stream_sequence = w.stream_sequence, stream_life = w.stream_life FROM was AS w`
+
+// healings are those that a failover forgets.
+var healings = map[string]struct {
+	lose           func(*testing.T, *bundle)
+	came           string
+	failover       string
+	lease, process bool // which are others afterwards
+}{
+	"purged":                     {purge, none, forget, false, false},
+	"made anew":                  {remake, none, forget, false, false},
+	"purged, some came":          {purge, some, forget, false, false},
+	"made anew, some came":       {remake, some, forget, false, false},
+	"purged, another lease":      {purge, some, forget, true, false},
+	"purged, another process":    {purge, some, forget, true, true},
+	"made anew, another process": {remake, all, forget, true, true},
+	"purged, all came":           {purge, all, forget, false, false},
+	"made anew, all came":        {remake, all, forget, false, false},
+	"made anew, and remembered":  {remake, all, `SELECT`, false, false},
+}
+
 // A failover forgets that lost messages were queued again: whoever takes the partition queues them once more, also under another
 // lease and in another process. What came already does not come twice, and what the database remembers is left alone.
 func TestAForgottenHealingIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	const forget = `DELETE FROM outbox; DELETE FROM outbox_deliveries WHERE id NOT IN (SELECT id FROM known); UPDATE outbox_deliveries SET lost_after = NULL;
-		UPDATE outbox_partitions AS p SET fence_sequence = w.fence_sequence, stream_sequence = w.stream_sequence, stream_life = w.stream_life FROM was AS w`
-	const none, some, all = "none", "some", "all"
-	for name, c := range map[string]struct {
-		lose     func(*testing.T, *bundle)
-		came     string
-		failover string
-		lease    bool
-		process  bool
-	}{
-		"purged":                     {purge, none, forget, false, false},
-		"made anew":                  {remake, none, forget, false, false},
-		"purged, some came":          {purge, some, forget, false, false},
-		"made anew, some came":       {remake, some, forget, false, false},
-		"purged, another lease":      {purge, some, forget, true, false},
-		"purged, another process":    {purge, some, forget, true, true},
-		"made anew, another process": {remake, all, forget, true, true},
-		"purged, all came":           {purge, all, forget, false, false},
-		"made anew, all came":        {remake, all, forget, false, false},
-		"made anew, and remembered":  {remake, all, `SELECT`, false, false},
-	} {
+	for name, c := range healings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, server := setupOwn(t, 1)
