@@ -19,18 +19,16 @@ const (
 	recordShown = 4 << 10
 )
 
-func (p *Pages) audit(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) audit(w http.ResponseWriter, r *http.Request) error {
 	after, err := act.Number(r.URL.Query(), ops.FieldAfter)
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	found, err := act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.AuditPage, error) {
 		return op.Audit(ctx, after, pageRows+1)
 	})
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	now, _ := p.now(r.Context())
 	page := web.Audit{Shell: p.shellOf(r, "Audit", sectionAudit)}
@@ -47,7 +45,7 @@ func (p *Pages) audit(w http.ResponseWriter, r *http.Request) {
 	for _, e := range found.Entries {
 		page.Rows = append(page.Rows, auditRow(e, now))
 	}
-	p.send(w, r, http.StatusOK, "audit", page)
+	return p.send(w, r, http.StatusOK, "audit", page)
 }
 
 // auditRow reads what the known actions record. Whatever else an entry holds is in its record.

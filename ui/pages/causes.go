@@ -12,19 +12,17 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-func (p *Pages) causes(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) causes(w http.ResponseWriter, r *http.Request) error {
 	now, _ := p.now(r.Context())
 	filter, err := readFilter(r.URL.Query(), now)
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	found, err := act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Causes, error) {
 		return op.Causes(ctx, filter.Filter, 0)
 	})
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	page := web.Causes{
 		Shell: p.shellOf(r, "Dead messages by cause", sectionMessages), Scope: inWords(filter.fields()), Others: found.Others, More: found.More,
@@ -35,7 +33,7 @@ func (p *Pages) causes(w http.ResponseWriter, r *http.Request) {
 		page.Total += one.Count
 		page.Rows = append(page.Rows, causeRow(one, found.List[0].Count, filter, now))
 	}
-	p.send(w, r, http.StatusOK, "causes", page)
+	return p.send(w, r, http.StatusOK, "causes", page)
 }
 
 func causeRow(c ops.Cause, most int64, filter messageFilter, now time.Time) web.Cause {

@@ -151,21 +151,19 @@ func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Cha
 }
 
 // confirm asks before messages are changed: how many there are, and why.
-func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) error {
 	if err := p.desk.MayAct(act.Who(r)); err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	o, err := readOrder(r.URL.Query())
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
-	p.ask(w, r, o, http.StatusOK, "", "")
+	return p.ask(w, r, o, http.StatusOK, "", "")
 }
 
 // ask shows the question, and why it is asked again if it is.
-func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) {
+func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) error {
 	counts, err := p.count(r.Context(), act.Who(r), o)
 	page := web.Confirm{
 		Shell: p.shellOf(r, "Confirm", sectionMessages), Verb: o.Name, Scope: o.scope(), Fields: slices.Clone(o.fields),
@@ -178,7 +176,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int,
 		}
 		if c.Status >= http.StatusInternalServerError {
 			p.Fail(w, r, c.Status, c.Message)
-			return
+			return nil
 		}
 		status, page.Problem = c.Status, c.Message
 	}
@@ -202,7 +200,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int,
 	if page.AtLeast {
 		page.Fields = append(page.Fields, web.Field{Name: paramMore, Value: "1"})
 	}
-	p.send(w, r, status, "confirm", page)
+	return p.send(w, r, status, "confirm", page)
 }
 
 // sequencesNamed is how many messages are named to people.
@@ -220,15 +218,14 @@ func (o order) scope() string {
 
 // formMessages does what was confirmed and leads back to the list, where the address tells what was done. It goes on for as long as the
 // browser waits; when that leaves, what was done so far stays done and is in the audit.
-func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) error {
 	q, ok := p.form(w, r)
 	if !ok {
-		return
+		return nil
 	}
 	o, err := readOrder(q)
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	reason := q.Get(paramReason)
 	var expected *int64
@@ -247,8 +244,7 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
 		if o.changed = total.Count; o.changed > 0 {
 			c.Message = strings.TrimSuffix(c.Message, ".") + ". Before that, " + web.Count(total.Count) + " were changed; doing it again takes the rest."
 		}
-		p.ask(w, r, o, c.Status, reason, c.Message)
-		return
+		return p.ask(w, r, o, c.Status, reason, c.Message)
 	}
 	done := url.Values{paramDone: {o.Name}, paramCount: {number(total.Count)}}
 	if total.Waiting > 0 {
@@ -257,5 +253,5 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) {
 	if total.Gone > 0 {
 		done.Set(paramGone, number(total.Gone))
 	}
-	p.seeOther(w, r, o.back(), done)
+	return p.seeOther(w, r, o.back(), done)
 }

@@ -12,17 +12,15 @@ import (
 )
 
 // drain asks before a worker is drained.
-func (p *Pages) drain(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) drain(w http.ResponseWriter, r *http.Request) error {
 	if err := p.desk.MayAct(act.Who(r)); err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	id, err := workerNamed(r.PathValue(paramWorker))
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
-	p.askDrain(w, r, id, http.StatusOK, "", "")
+	return p.askDrain(w, r, id, http.StatusOK, "", "")
 }
 
 func workerNamed(text string) (uuid.UUID, error) {
@@ -33,7 +31,7 @@ func workerNamed(text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, status int, reason, problem string) {
+func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, status int, reason, problem string) error {
 	// What is asked for may have become impossible meanwhile.
 	result, err := p.desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, DryRun: true})
 	page := web.Drain{Shell: p.shellOf(r, "Drain a worker", sectionMonitor), Others: result.Others, Reason: reason, Problem: problem}
@@ -42,7 +40,7 @@ func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, s
 		c := p.desk.Complain(r.Context(), err)
 		if c.Status >= http.StatusInternalServerError {
 			p.Fail(w, r, c.Status, c.Message)
-			return
+			return nil
 		}
 		status, page.Problem, page.Gone = c.Status, c.Message, true
 	}
@@ -57,38 +55,34 @@ func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, s
 			}
 		}
 	}
-	p.send(w, r, status, "drain", page)
+	return p.send(w, r, status, "drain", page)
 }
 
-func (p *Pages) formWorkers(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) formWorkers(w http.ResponseWriter, r *http.Request) error {
 	q, ok := p.form(w, r)
 	if !ok {
-		return
+		return nil
 	}
 	id, err := workerNamed(q.Get(paramWorker))
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	if q.Get(paramAction) == act.Undrain.Name {
 		if _, err := p.desk.OnWorker(r.Context(), act.Who(r), act.Undrain, ops.DrainCommand{Worker: id}); err != nil {
-			p.failPage(w, r, err)
-			return
+			return err
 		}
 		p.desk.Cache.Outdate()
-		p.seeOther(w, r, "", url.Values{paramDone: {act.Undrain.Name}})
-		return
+		return p.seeOther(w, r, "", url.Values{paramDone: {act.Undrain.Name}})
 	}
 	reason := q.Get(paramReason)
 	result, err := p.desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, Reason: reason})
 	if err != nil {
-		p.unless(w, r, err, func(c act.Complaint) { p.askDrain(w, r, id, c.Status, reason, c.Message) })
-		return
+		return p.unless(w, r, err, func(c act.Complaint) error { return p.askDrain(w, r, id, c.Status, reason, c.Message) })
 	}
 	done := "drain"
 	if !result.Requested {
 		done = "drained"
 	}
 	p.desk.Cache.Outdate()
-	p.seeOther(w, r, "", url.Values{paramDone: {done}})
+	return p.seeOther(w, r, "", url.Values{paramDone: {done}})
 }

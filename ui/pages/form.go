@@ -28,19 +28,26 @@ func (p *Pages) form(w http.ResponseWriter, r *http.Request) (url.Values, bool) 
 
 // seeOther leads to a page relative to the root, and tells there what was done.
 // The address is relative, since the one that the browser sees is not known here.
-func (p *Pages) seeOther(w http.ResponseWriter, r *http.Request, to string, done url.Values) {
+func (p *Pages) seeOther(w http.ResponseWriter, r *http.Request, to string, done url.Values) error {
 	separator := "?"
 	if strings.Contains(to, "?") {
 		separator = "&"
 	}
 	w.Header().Set("Location", relativeRoot(r.URL.Path)+to+separator+done.Encode())
 	w.WriteHeader(http.StatusSeeOther)
+	return nil
 }
 
+// failPage answers for a page that could not be made.
 func (p *Pages) failPage(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		return // nobody is left to be told
+	switch {
+	case errors.Is(err, errUnmade):
+		p.Fail(w, r, http.StatusInternalServerError, "The monitor failed. Its log tells more.")
+	case errors.Is(err, errUnread):
+		w.Header().Set("Retry-After", "1")
+		p.Fail(w, r, http.StatusServiceUnavailable, "The database has not answered yet. The log of this process tells why."+p.desk.Readiness.Because(r.Context()))
+	case r.Context().Err() == nil: // else nobody is left to be told
+		c := p.desk.Complain(r.Context(), err)
+		p.Fail(w, r, c.Status, c.Message)
 	}
-	c := p.desk.Complain(r.Context(), err)
-	p.Fail(w, r, c.Status, c.Message)
 }

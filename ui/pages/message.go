@@ -21,11 +21,10 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-func (p *Pages) message(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) message(w http.ResponseWriter, r *http.Request) error {
 	detail, err := p.desk.ShowMessage(r)
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	now, _ := p.now(r.Context())
 	who := act.Who(r)
@@ -38,13 +37,12 @@ func (p *Pages) message(w http.ResponseWriter, r *http.Request) {
 	if page.MayPayload && r.URL.Query().Get("payload") == "show" {
 		body, err := act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) ([]byte, error) { return op.Payload(ctx, detail.Sequence) })
 		if err != nil {
-			p.failPage(w, r, err)
-			return
+			return err
 		}
 		p.desk.Logger.InfoContext(r.Context(), "monitor shows a payload", logSequence, detail.Sequence, logActor, who.Name)
 		page.Payload, page.Every = showPayload(body), 0
 	}
-	p.send(w, r, http.StatusOK, "message", page)
+	return p.send(w, r, http.StatusOK, "message", page)
 }
 
 func messagePage(d ops.Detail, now time.Time) web.Message {

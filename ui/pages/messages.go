@@ -48,7 +48,7 @@ func readListPage(q url.Values) (listPage, error) {
 }
 
 // messages serves the list. A filter that cannot be used is shown with its complaint, so that it can be mended.
-func (p *Pages) messages(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) messages(w http.ResponseWriter, r *http.Request) error {
 	now, seen := p.now(r.Context())
 	filter, err := readFilter(r.URL.Query(), now)
 	page := web.Messages{Shell: p.shellOf(r, "Messages", sectionMessages), Filter: filter.form(seen), Carried: filter.fields()}
@@ -72,10 +72,9 @@ func (p *Pages) messages(w http.ResponseWriter, r *http.Request) {
 		c := p.desk.Complain(r.Context(), err)
 		page.Problem, status = c.Message, c.Status
 	case err != nil:
-		p.failPage(w, r, err)
-		return
+		return err
 	}
-	p.send(w, r, status, "messages", page)
+	return p.send(w, r, status, "messages", page)
 }
 
 func fillMessages(page *web.Messages, f messageFilter, at listPage, listing ops.Listing, now time.Time) {

@@ -15,11 +15,10 @@ import (
 
 // overview serves the first page. While the source fails it shows the last state
 // under a warning, because that is what the person on call needs to see.
-func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request) error {
 	seen, err := p.desk.Cache.Observe(r.Context())
 	if err != nil {
-		p.failUnread(w, r)
-		return
+		return errUnread
 	}
 	page := p.monitorPage(seen)
 	page.Shell = p.shellOf(r, "Overview", sectionMonitor)
@@ -30,7 +29,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		page.Workers[i].Drainable = page.Workers[i].Drainable && page.MayAct
 	}
 	page.AsTable = r.URL.Query().Get("partitions") == "table"
-	p.send(w, r, http.StatusOK, "monitor", page)
+	return p.send(w, r, http.StatusOK, "monitor", page)
 }
 
 // notReady leaves out a reason that the snapshot has of this process already: one fault is one row.
@@ -45,11 +44,6 @@ func notReady(s source.Snapshot, reason string) string {
 
 // reloadEvery is how many seconds lie between two updates without script.
 const reloadEvery = 10
-
-func (p *Pages) failUnread(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Retry-After", "1")
-	p.Fail(w, r, http.StatusServiceUnavailable, "The database has not answered yet. The log of this process tells why."+p.desk.Readiness.Because(r.Context()))
-}
 
 func (p *Pages) monitorPage(seen source.Observation) web.Monitor {
 	sum := seen.Summary()

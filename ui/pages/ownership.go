@@ -17,19 +17,17 @@ import (
 const changesListed = 12
 
 // ownership serves a page of who had which partition, the newest changes first.
-func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) error {
 	now, seen := p.now(r.Context())
 	given := r.URL.Query()
 	q, err := act.OwnershipQuery(given, now)
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	q.Limit = pageRows
 	history, next, err := p.desk.Cache.OwnershipPage(r.Context(), q)
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	page := web.OwnershipPage{
 		Shell: p.shellOf(r, "Changes of ownership", sectionMonitor), Ownership: ownershipShown(history, seen, now, q.Partition),
@@ -37,8 +35,7 @@ func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) {
 	}
 	if seen != nil && q.Before == 0 {
 		if page.Timeline, err = p.timeline(r.Context(), *seen, now, q); err != nil {
-			p.failPage(w, r, err)
-			return
+			return err
 		}
 	}
 	filter := url.Values{}
@@ -57,7 +54,7 @@ func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) {
 		filter.Set(paramAfter, number(next))
 		page.Older = ownershipAddress(filter)
 	}
-	p.send(w, r, http.StatusOK, "ownership", page)
+	return p.send(w, r, http.StatusOK, "ownership", page)
 }
 
 func ownershipAddress(filter url.Values) string {

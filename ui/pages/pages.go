@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -44,7 +45,7 @@ func New(desk *act.Desk) (*Pages, error) {
 
 // Routes registers the pages and the forms on them. A monitor without an operator has those of partitions alone.
 func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc)) {
-	for pattern, handle := range map[string]http.HandlerFunc{
+	for pattern, handle := range map[string]handler{
 		"GET /messages":                     p.messages,
 		"GET /messages/confirm":             p.confirm,
 		"GET /messages/causes":              p.causes,
@@ -61,11 +62,11 @@ func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc))
 	} {
 		page(pattern, p.operated(handle))
 	}
-	page("GET /{$}", p.overview)
-	page("GET /partitions/{partition}", p.story)
-	page("GET /ownership", p.ownership)
-	page("GET /topics", p.topics)
-	for pattern, handle := range map[string]http.HandlerFunc{
+	page("GET /{$}", p.serve(p.overview))
+	page("GET /partitions/{partition}", p.serve(p.story))
+	page("GET /ownership", p.serve(p.ownership))
+	page("GET /topics", p.serve(p.topics))
+	for pattern, handle := range map[string]handler{
 		"POST /actions/messages":   p.formMessages,
 		"POST /actions/partitions": p.formPartitions,
 		"POST /actions/workers":    p.formWorkers,
@@ -76,12 +77,23 @@ func (p *Pages) Routes(page, form func(pattern string, handle http.HandlerFunc))
 	}
 }
 
-// operated says so where no operator was given.
-func (p *Pages) operated(next http.HandlerFunc) http.HandlerFunc {
-	if p.desk.Operator != nil {
-		return next
+// handler answers a request, or returns why it has not.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+func (p *Pages) serve(next handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := next(w, r); err != nil {
+			p.failPage(w, r, err)
+		}
 	}
-	return func(w http.ResponseWriter, r *http.Request) { p.failPage(w, r, act.ErrNoOperator) }
+}
+
+// operated says so where no operator was given.
+func (p *Pages) operated(next handler) http.HandlerFunc {
+	if p.desk.Operator == nil {
+		next = func(http.ResponseWriter, *http.Request) error { return act.ErrNoOperator }
+	}
+	return p.serve(next)
 }
 
 // shellOf is the shell of a page in a section.
@@ -92,18 +104,23 @@ func (p *Pages) shellOf(r *http.Request, title, section string) web.Shell {
 	return shell
 }
 
-// send writes a page that is complete, or says that it could not be made.
-func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, template string, data any) {
+var (
+	errUnmade = errors.New("the page could not be made")
+	errUnread = errors.New("the database has not answered yet")
+)
+
+// send writes a page that is complete.
+func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, template string, data any) error {
 	var page bytes.Buffer
 	if err := p.renderer.Render(&page, template, data); err != nil {
 		p.desk.Logger.ErrorContext(r.Context(), "monitor cannot make its page", logPath, r.URL.Path, logError, err)
-		p.Fail(w, r, http.StatusInternalServerError, "The monitor failed. Its log tells more.")
-		return
+		return errUnmade
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	// The connection may be gone; nobody is left to be told.
 	_, _ = page.WriteTo(w)
+	return nil
 }
 
 // Fail answers with a page that says what went wrong; it tells strangers nothing else.

@@ -23,21 +23,19 @@ var replayParams = []string{
 const replaysEvery = 2
 
 // replays serves the list of replays; the address may hold what the form begins with.
-func (p *Pages) replays(w http.ResponseWriter, r *http.Request) {
-	p.listReplays(w, r, http.StatusOK, "")
+func (p *Pages) replays(w http.ResponseWriter, r *http.Request) error {
+	return p.listReplays(w, r, http.StatusOK, "")
 }
 
-func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, problem string) {
+func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, problem string) error {
 	q := r.URL.Query()
 	before, err := act.Number(q, paramAfter)
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	jobs, err := p.desk.ListReplays(r.Context(), before, pageRows+1)
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	now, _ := p.now(r.Context())
 	page := web.Replays{Shell: p.shellOf(r, "Replays", sectionReplays), Problem: problem, Given: map[string]string{}}
@@ -67,7 +65,7 @@ func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, 
 		}
 		page.Rows = append(page.Rows, row)
 	}
-	p.send(w, r, status, "replays", page)
+	return p.send(w, r, status, "replays", page)
 }
 
 func replayRow(j replay.Job, now time.Time) web.Replay {
@@ -132,23 +130,21 @@ func replayGiven(q url.Values) url.Values {
 }
 
 // confirmReplay counts what a replay would be for, and asks.
-func (p *Pages) confirmReplay(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) confirmReplay(w http.ResponseWriter, r *http.Request) error {
 	if err := p.desk.MayReplay(act.Who(r)); err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
-	p.askReplay(w, r, replayGiven(r.URL.Query()), http.StatusOK, "")
+	return p.askReplay(w, r, replayGiven(r.URL.Query()), http.StatusOK, "")
 }
 
-func (p *Pages) askReplay(w http.ResponseWriter, r *http.Request, given url.Values, status int, problem string) {
+func (p *Pages) askReplay(w http.ResponseWriter, r *http.Request, given url.Values, status int, problem string) error {
 	spec, err := act.ReplaySpec(given, time.Now())
 	var plan replay.Estimate
 	if err == nil {
 		plan, err = p.desk.CountReplay(r.Context(), act.Who(r), spec)
 	}
 	if err != nil {
-		p.unless(w, r, err, func(c act.Complaint) { p.listReplays(w, r, c.Status, c.Message) })
-		return
+		return p.unless(w, r, err, func(c act.Complaint) error { return p.listReplays(w, r, c.Status, c.Message) })
 	}
 	reason := given.Get(paramReason)
 	given.Del(paramReason)
@@ -170,16 +166,16 @@ func (p *Pages) askReplay(w http.ResponseWriter, r *http.Request, given url.Valu
 			page.Fields = append(page.Fields, web.Field{Name: name, Value: text})
 		}
 	}
-	p.send(w, r, status, "replay-confirm", page)
+	return p.send(w, r, status, "replay-confirm", page)
 }
 
-func (p *Pages) cancelReplay(w http.ResponseWriter, r *http.Request) {
-	p.askCancel(w, r, r.PathValue(paramReplay), http.StatusOK, "", "")
+func (p *Pages) cancelReplay(w http.ResponseWriter, r *http.Request) error {
+	return p.askCancel(w, r, r.PathValue(paramReplay), http.StatusOK, "", "")
 }
 
 const paramReplay = "replay"
 
-func (p *Pages) askCancel(w http.ResponseWriter, r *http.Request, name string, status int, reason, problem string) {
+func (p *Pages) askCancel(w http.ResponseWriter, r *http.Request, name string, status int, reason, problem string) error {
 	err := p.desk.MayReplay(act.Who(r))
 	var j replay.Job
 	if err == nil {
@@ -189,28 +185,25 @@ func (p *Pages) askCancel(w http.ResponseWriter, r *http.Request, name string, s
 		}
 	}
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	now, _ := p.now(r.Context())
 	page := web.ReplayCancel{Shell: p.shellOf(r, "End a replay", sectionReplays), Replay: replayRow(j, now), Reason: reason, Problem: problem}
-	p.send(w, r, status, "replay-cancel", page)
+	return p.send(w, r, status, "replay-cancel", page)
 }
 
 // formReplays makes the replay that was confirmed, or ends one.
-func (p *Pages) formReplays(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) formReplays(w http.ResponseWriter, r *http.Request) error {
 	q, ok := p.form(w, r)
 	if !ok {
-		return
+		return nil
 	}
 	if q.Get(paramAction) == "cancel" {
-		p.endReplay(w, r, q)
-		return
+		return p.endReplay(w, r, q)
 	}
 	given := replayGiven(q)
 	if given.Get(paramReason) == "" {
-		p.askReplay(w, r, given, http.StatusBadRequest, "reason: must not be empty: it is for the audit")
-		return
+		return p.askReplay(w, r, given, http.StatusBadRequest, "reason: must not be empty: it is for the audit")
 	}
 	spec, err := act.ReplaySpec(given, time.Now())
 	var j replay.Job
@@ -219,20 +212,20 @@ func (p *Pages) formReplays(w http.ResponseWriter, r *http.Request) {
 		j, err = p.desk.Replay(r.Context(), act.Who(r), spec, &expected)
 	}
 	if err != nil {
-		p.unless(w, r, err, func(c act.Complaint) { p.askReplay(w, r, given, c.Status, c.Message) })
-		return
+		return p.unless(w, r, err, func(c act.Complaint) error { return p.askReplay(w, r, given, c.Status, c.Message) })
 	}
-	p.seeOther(w, r, "replays", url.Values{paramDone: {"replay"}, paramCount: {number(j.ID)}})
+	return p.seeOther(w, r, "replays", url.Values{paramDone: {"replay"}, paramCount: {number(j.ID)}})
 }
 
-func (p *Pages) endReplay(w http.ResponseWriter, r *http.Request, q url.Values) {
+func (p *Pages) endReplay(w http.ResponseWriter, r *http.Request, q url.Values) error {
 	id, err := act.ReplayNumber(q.Get(paramReplay))
 	if err == nil {
 		_, err = p.desk.CancelReplay(r.Context(), act.Who(r), id, q.Get(paramReason))
 	}
 	if err != nil {
-		p.unless(w, r, err, func(c act.Complaint) { p.askCancel(w, r, q.Get(paramReplay), c.Status, q.Get(paramReason), c.Message) })
-		return
+		return p.unless(w, r, err, func(c act.Complaint) error {
+			return p.askCancel(w, r, q.Get(paramReplay), c.Status, q.Get(paramReason), c.Message)
+		})
 	}
-	p.seeOther(w, r, "replays", url.Values{paramDone: {"cancel"}, paramCount: {number(id)}})
+	return p.seeOther(w, r, "replays", url.Values{paramDone: {"cancel"}, paramCount: {number(id)}})
 }

@@ -15,15 +15,14 @@ const pathResize = "partitions/resize"
 const resizeEvery = 1
 
 // resize serves the number of partitions, how far its change is, and the form to ask for another.
-func (p *Pages) resize(w http.ResponseWriter, r *http.Request) {
-	p.showResize(w, r, http.StatusOK, "", "")
+func (p *Pages) resize(w http.ResponseWriter, r *http.Request) error {
+	return p.showResize(w, r, http.StatusOK, "", "")
 }
 
-func (p *Pages) showResize(w http.ResponseWriter, r *http.Request, status int, given, problem string) {
+func (p *Pages) showResize(w http.ResponseWriter, r *http.Request, status int, given, problem string) error {
 	census, last, err := p.desk.Resizing(r.Context())
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	now, _ := p.now(r.Context())
 	page := web.Resize{
@@ -47,52 +46,50 @@ func (p *Pages) showResize(w http.ResponseWriter, r *http.Request, status int, g
 	default:
 		page.Every = listEvery
 	}
-	p.send(w, r, status, "resize", page)
+	return p.send(w, r, status, "resize", page)
 }
 
 // confirmResize says what another number of partitions would do, and asks.
-func (p *Pages) confirmResize(w http.ResponseWriter, r *http.Request) {
-	p.askResize(w, r, r.URL.Query(), http.StatusOK, "")
+func (p *Pages) confirmResize(w http.ResponseWriter, r *http.Request) error {
+	return p.askResize(w, r, r.URL.Query(), http.StatusOK, "")
 }
 
-func (p *Pages) askResize(w http.ResponseWriter, r *http.Request, q url.Values, status int, problem string) {
+func (p *Pages) askResize(w http.ResponseWriter, r *http.Request, q url.Values, status int, problem string) error {
 	if err := p.desk.MayResize(act.Who(r)); err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	act.Prolong(w)
-	again := func(c act.Complaint) { p.showResize(w, r, c.Status, q.Get(act.ParamPartitions), c.Message) }
+	again := func(c act.Complaint) error {
+		return p.showResize(w, r, c.Status, q.Get(act.ParamPartitions), c.Message)
+	}
 	wanted, err := act.ResizeWanted(q)
 	if err != nil {
-		p.unless(w, r, err, again)
-		return
+		return p.unless(w, r, err, again)
 	}
 	wanted.From = 0 // what there is now is shown
 	plan, err := p.desk.PlanResize(r.Context(), act.Who(r), wanted)
 	if err != nil {
-		p.unless(w, r, err, again)
-		return
+		return p.unless(w, r, err, again)
 	}
 	page := web.ResizeConfirm{
 		Shell: p.shellOf(r, "Confirm", sectionMonitor), From: plan.From, To: plan.To, Moved: plan.Moved, Reason: wanted.Reason, Problem: problem,
 	}
-	p.send(w, r, status, "resize-confirm", page)
+	return p.send(w, r, status, "resize-confirm", page)
 }
 
 // formResize begins what was confirmed, and leads to the page that tells how far it is.
-func (p *Pages) formResize(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) formResize(w http.ResponseWriter, r *http.Request) error {
 	q, ok := p.form(w, r)
 	if !ok {
-		return
+		return nil
 	}
 	wanted, err := act.ResizeWanted(q)
 	if err == nil {
 		_, err = p.desk.Resize(r.Context(), act.Who(r), wanted)
 	}
 	if err != nil {
-		p.unless(w, r, err, func(c act.Complaint) { p.askResize(w, r, q, c.Status, c.Message) })
-		return
+		return p.unless(w, r, err, func(c act.Complaint) error { return p.askResize(w, r, q, c.Status, c.Message) })
 	}
 	p.desk.Cache.Outdate()
-	p.seeOther(w, r, pathResize, url.Values{paramDone: {"resize"}, paramCount: {number(int64(wanted.To))}})
+	return p.seeOther(w, r, pathResize, url.Values{paramDone: {"resize"}, paramCount: {number(int64(wanted.To))}})
 }

@@ -21,38 +21,31 @@ const (
 
 const storyLength = 20
 
-func (p *Pages) story(w http.ResponseWriter, r *http.Request) {
-	p.ofPartition(w, r, func(id partition.ID) { p.tellStory(w, r, id, http.StatusOK, "", "") })
-}
-
-// ofPartition serves the partition that the address names.
-func (p *Pages) ofPartition(w http.ResponseWriter, r *http.Request, serve func(partition.ID)) {
+func (p *Pages) story(w http.ResponseWriter, r *http.Request) error {
 	id, err := act.PartitionNumber(r.PathValue("partition"))
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
-	serve(id)
+	return p.tellStory(w, r, id, http.StatusOK, "", "")
 }
 
-// seenPartition returns the partition's page as the newest snapshot has it; where it fails it has answered.
-func (p *Pages) seenPartition(w http.ResponseWriter, r *http.Request, id partition.ID) (page web.Story, seen source.Observation, found bool) {
-	seen, err := p.desk.Cache.Observe(r.Context())
-	if err != nil {
-		p.failUnread(w, r)
-		return page, seen, false
+// seenPartition returns the partition's page as the newest snapshot has it.
+func (p *Pages) seenPartition(ctx context.Context, id partition.ID) (page web.Story, seen source.Observation, err error) {
+	if seen, err = p.desk.Cache.Observe(ctx); err != nil {
+		return page, seen, errUnread
 	}
-	if page, found = storyPage(seen, int(id)); !found {
-		p.failPage(w, r, &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound})
+	page, found := storyPage(seen, int(id))
+	if !found {
+		err = &ops.InputError{Field: ops.FieldPartition, Problem: "there is no such partition", Err: ops.ErrNotFound}
 	}
-	return page, seen, found
+	return page, seen, err
 }
 
 // tellStory shows the page, and why nothing was done if something was asked.
-func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
-	page, seen, found := p.seenPartition(w, r, id)
-	if !found {
-		return
+func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) error {
+	page, seen, err := p.seenPartition(r.Context(), id)
+	if err != nil {
+		return err
 	}
 	page.Shell = p.shellOf(r, "Partition "+number(int64(id)), sectionMonitor)
 	page.Ownership = p.besideSnapshot(r, seen, &id, storyLength)
@@ -65,29 +58,31 @@ func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.I
 			return op.Partition(ctx, id, storyLength)
 		})
 		if err != nil {
-			p.failPage(w, r, err)
-			return
+			return err
 		}
 		fillStory(&page, story, seen.At.Add(seen.Age))
 	}
-	p.send(w, r, status, "story", page)
+	return p.send(w, r, status, "story", page)
 }
 
-func (p *Pages) confirmPause(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) confirmPause(w http.ResponseWriter, r *http.Request) error {
 	if err := p.desk.MayAct(act.Who(r)); err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
-	p.ofPartition(w, r, func(id partition.ID) { p.askPause(w, r, id, http.StatusOK, "", "") })
+	id, err := act.PartitionNumber(r.PathValue("partition"))
+	if err != nil {
+		return err
+	}
+	return p.askPause(w, r, id, http.StatusOK, "", "")
 }
 
-func (p *Pages) askPause(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) {
-	page, _, found := p.seenPartition(w, r, id)
-	if !found {
-		return
+func (p *Pages) askPause(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) error {
+	page, _, err := p.seenPartition(r.Context(), id)
+	if err != nil {
+		return err
 	}
 	page.Shell, page.Reason, page.Problem = p.shellOf(r, "Pause a partition", sectionMonitor), reason, problem
-	p.send(w, r, status, "pause-confirm", page)
+	return p.send(w, r, status, "pause-confirm", page)
 }
 
 func storyPage(seen source.Observation, n int) (web.Story, bool) {
@@ -140,15 +135,14 @@ func fillStory(page *web.Story, story ops.PartitionStory, now time.Time) {
 }
 
 // formPartitions pauses or resumes one partition.
-func (p *Pages) formPartitions(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) formPartitions(w http.ResponseWriter, r *http.Request) error {
 	q, ok := p.form(w, r)
 	if !ok {
-		return
+		return nil
 	}
 	id, err := act.PartitionNumber(q.Get(paramPartition))
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	var action act.PartitionVerb
 	switch q.Get(paramAction) {
@@ -157,32 +151,29 @@ func (p *Pages) formPartitions(w http.ResponseWriter, r *http.Request) {
 	case act.Resume.Name:
 		action = act.Resume
 	default:
-		p.failPage(w, r, act.Refused("action", "must be pause or resume, got %q", q.Get(paramAction)))
-		return
+		return act.Refused("action", "must be pause or resume, got %q", q.Get(paramAction))
 	}
 	reason := q.Get(paramReason)
 	_, err = p.desk.OnPartitions(r.Context(), act.Who(r), action, ops.PauseCommand{Partitions: []partition.ID{id}, Reason: reason})
 	if err != nil {
-		p.unless(w, r, err, func(c act.Complaint) {
+		return p.unless(w, r, err, func(c act.Complaint) error {
 			if action.Name == act.Pause.Name {
-				p.askPause(w, r, id, c.Status, reason, c.Message)
-				return
+				return p.askPause(w, r, id, c.Status, reason, c.Message)
 			}
-			p.tellStory(w, r, id, c.Status, reason, c.Message)
+			return p.tellStory(w, r, id, c.Status, reason, c.Message)
 		})
-		return
 	}
 	text := number(int64(id))
 	p.desk.Cache.Outdate()
-	p.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.Name}, paramCount: {text}})
+	return p.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.Name}, paramCount: {text}})
 }
 
 // unless answers with a page of its own where nobody can mend what went wrong by sending the form again, and else asks again.
-func (p *Pages) unless(w http.ResponseWriter, r *http.Request, err error, again func(act.Complaint)) {
+func (p *Pages) unless(w http.ResponseWriter, r *http.Request, err error, again func(act.Complaint) error) error {
 	c := p.desk.Complain(r.Context(), err)
 	if c.Status == http.StatusNotFound || c.Status == http.StatusForbidden || c.Status >= http.StatusInternalServerError {
 		p.Fail(w, r, c.Status, c.Message)
-		return
+		return nil
 	}
-	again(c)
+	return again(c)
 }

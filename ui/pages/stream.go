@@ -12,7 +12,7 @@ import (
 )
 
 // stream serves the life of one stream: a page of its events, the newest first.
-func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) stream(w http.ResponseWriter, r *http.Request) error {
 	now, _ := p.now(r.Context())
 	q := r.URL.Query()
 	filter, err := readFilter(url.Values{paramStream: {q.Get(paramStream)}}, now)
@@ -24,15 +24,13 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 		at, err = readListPage(q)
 	}
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	listing, err := act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 		return op.List(ctx, filter.Filter, at.Page)
 	})
 	if err != nil {
-		p.failPage(w, r, err)
-		return
+		return err
 	}
 	more := map[int64]ops.Message{}
 	for _, m := range listing.Messages {
@@ -61,15 +59,14 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) {
 			return op.List(ctx, filter.Filter, ops.Page{Limit: 1})
 		})
 		if err != nil {
-			p.failPage(w, r, err)
-			return
+			return err
 		}
 		for _, m := range listing.Messages {
 			page.Standing = new(messageRow(m, now))
 		}
 	}
 	web.PlaceStream(page.Rows, now)
-	p.send(w, r, http.StatusOK, "stream", page)
+	return p.send(w, r, http.StatusOK, "stream", page)
 }
 
 // ofStream is the stream's page in place of a list's.

@@ -8,11 +8,10 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-func (p *Pages) topics(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) topics(w http.ResponseWriter, r *http.Request) error {
 	seen, err := p.desk.Cache.Observe(r.Context())
 	if err != nil {
-		p.failUnread(w, r)
-		return
+		return errUnread
 	}
 	loads := p.desk.TopicLoads(r, seen)
 	page := web.Topics{
@@ -23,7 +22,7 @@ func (p *Pages) topics(w http.ResponseWriter, r *http.Request) {
 	if loads.Flows != nil {
 		page.Flowing, page.Sampled, page.Span = true, loads.Flows.Sampled, loads.Flows.Span
 	}
-	p.send(w, r, http.StatusOK, "topics", page)
+	return p.send(w, r, http.StatusOK, "topics", page)
 }
 
 func (p *Pages) nameRows(names []source.NameLoad, param string) []web.NameRow {
