@@ -39,7 +39,7 @@ func (r *Relay) carry(ctx context.Context, found Claim, messages int) {
 	reserved := min(max(r.bytes, 1), r.cfg.WindowBytes/4) // a part of the window's bytes
 	r.bytes -= reserved
 	r.begin(func() func() {
-		most := r.shaping.largest(r.publisher)
+		most := r.shaping.largest(r.publisher.Capabilities())
 		events, cutAt, err := r.events(ctx, found, most.bytes, max(1, reserved/r.copies))
 		if err == nil {
 			err = r.carrying(ctx, look)
@@ -123,10 +123,7 @@ func held(cfg Config, publisher Publisher) int64 {
 	if len(cfg.Transforms) > 0 {
 		n++
 	}
-	if s, ok := publisher.(Sizer); ok {
-		n += s.Copies()
-	}
-	return int64(n)
+	return int64(n + publisher.Capabilities().Copies)
 }
 
 // events returns the events of everything that can be published now.

@@ -8,7 +8,7 @@ type stepping struct {
 	now bool
 }
 
-func (s stepping) Steps() bool { return s.now }
+func (s stepping) Capabilities() Capabilities { return Capabilities{Steps: s.now} }
 
 // Where partitions go step by step, all of them share the window; otherwise each gets whole batches.
 func TestPartitionsThatGoStepByStepShareTheWindow(t *testing.T) {
@@ -22,7 +22,6 @@ func TestPartitionsThatGoStepByStepShareTheWindow(t *testing.T) {
 		{stepping{now: true}, 0, 500},
 		{stepping{now: true}, 1024, leastShare},
 		{stepping{now: false}, 64, 500},
-		{nil, 64, 500},
 	} {
 		r := &Relay{cfg: Config{}.WithDefaults(), publisher: c.publisher}
 		if got := r.most(c.partitions); got != c.want {

@@ -11,18 +11,21 @@ import (
 type EventReader struct {
 	store *Store
 	cfg   Config
-	to    Sizer
+	can   func() Capabilities
 	*shaping
 }
 
-// NewEventReader returns a reader for a publisher, which says what its broker takes; nil: that is not known. Of the configuration it takes
+// NewEventReader returns a reader for a publisher that can do that now; nil: that is not known. Of the configuration it takes
 // MaxPayload, WindowBytes, Transforms, TransformTimeout and Logger, which should be the relays'.
-func NewEventReader(cfg Config, store *Store, to Sizer) (*EventReader, error) {
+func NewEventReader(cfg Config, store *Store, can func() Capabilities) (*EventReader, error) {
+	if can == nil {
+		can = func() Capabilities { return Capabilities{} }
+	}
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &EventReader{store: store, cfg: cfg, to: to, shaping: newShaping(cfg, func() {})}, nil
+	return &EventReader{store: store, cfg: cfg, can: can, shaping: newShaping(cfg, func() {})}, nil
 }
 
 // Reading is a message as it is to be published, or why it cannot be.
@@ -45,7 +48,7 @@ func (r *EventReader) Read(ctx context.Context, pointers []Pointer) ([]Reading, 
 	for i, p := range pointers {
 		sequences[i] = p.Sequence
 	}
-	most := r.largest(r.to)
+	most := r.largest(r.can())
 	found, cutAt, err := r.store.Rehydrate(ctx, time.Time{}, sequences, most.bytes, r.cfg.WindowBytes/4)
 	if err != nil {
 		return nil, err

@@ -161,7 +161,7 @@ const leastShare = 32
 // most is how many messages to claim of one of so many partitions: a batch, or where
 // partitions are published step by step what has all of them in flight at once.
 func (r *Relay) most(partitions int) int {
-	if p, ok := r.publisher.(Stepper); ok && p.Steps() {
+	if r.publisher.Capabilities().Steps {
 		return min(r.cfg.BatchSize, max(leastShare, r.cfg.Window/max(1, partitions)))
 	}
 	return r.cfg.BatchSize

@@ -54,12 +54,10 @@ func (s *shaping) most() readable {
 }
 
 // largest is what a payload may have. What the broker can never take is not read, unless a transform may make it shorter.
-func (s *shaping) largest(publisher any) readable {
+func (s *shaping) largest(can Capabilities) readable {
 	most := s.most()
-	if p, ok := publisher.(Sizer); ok && len(s.transforms) == 0 {
-		if bytes, limit := p.Largest(); bytes > 0 && bytes < most.bytes {
-			return readable{bytes, limit}
-		}
+	if len(s.transforms) == 0 && can.Largest > 0 && can.Largest < most.bytes {
+		return readable{can.Largest, can.Limit}
 	}
 	return most
 }

@@ -82,12 +82,10 @@ func (r *Relay) survey() (o observation, ready <-chan struct{}) {
 			break
 		}
 	}
-	p, gathers := r.publisher.(Pacer)
-	if !gathers {
+	ready = r.publisher.Ready()
+	if o.gathers = ready != nil; !o.gathers {
 		return o, nil
 	}
-	o.gathers = true
-	ready = p.Ready()
 	select {
 	case <-ready:
 		o.ready, ready = true, nil

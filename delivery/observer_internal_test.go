@@ -31,6 +31,13 @@ func (p instant) Between(_ context.Context, _ partition.ID, after, _ uint64) (ui
 	return after, nil, nil
 }
 func (p instant) Extent(context.Context) (Extent, error) { return Extent{}, nil }
+func (p instant) Capabilities() Capabilities             { return Capabilities{} }
+func (p instant) Ready() <-chan struct{}                 { return nil }
+func (p instant) Records(Session) (last, written uint64) { return 0, 0 }
+func (p instant) Trim(context.Context, partition.ID, Session, uint64, uint64) (more bool, err error) {
+	return false, nil
+}
+
 func (p instant) Publish(look []Batch, done func(int, []Outcome)) {
 	for i := range look {
 		done(i, p.outcomes)
@@ -57,7 +64,7 @@ func TestAnObserverCostsNothingWhenThereIsNone(t *testing.T) { //nolint:parallel
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range runs {
-			r.publish([]*carried{{Result: Result{Batch: b}}}, r.shaping.largest(r.publisher), func(*carried) {})
+			r.publish([]*carried{{Result: Result{Batch: b}}}, r.shaping.largest(r.publisher.Capabilities()), func(*carried) {})
 		}
 		runtime.ReadMemStats(&after)
 		return float64(after.Mallocs-before.Mallocs) / runs

@@ -42,39 +42,31 @@ type Publisher interface {
 
 	// Extent returns what the stream holds now.
 	Extent(ctx context.Context) (Extent, error)
-}
 
-// Pacer is a Publisher that sends what it is given for several partitions together,
-// and gathers while it is busy sending.
-type Pacer interface {
-	// Ready is closed once what Publish is given would be sent at once. What is
-	// claimed before only waits, and its partitions with it.
+	// Capabilities says what server and stream can do now.
+	Capabilities() Capabilities
+
+	// Ready is closed once what Publish is given would be sent at once: what is claimed before only waits, and its
+	// partitions with it. Nil: it always is.
 	Ready() <-chan struct{}
-}
 
-// Stepper (ADR 25) is a Publisher that may have only one message of a partition in flight: it is
-// fast with many partitions at once, however little is given of each.
-type Stepper interface {
-	// Steps tells whether it is so now.
-	Steps() bool
-}
-
-// Sizer is a Publisher that knows what the broker takes, and how much it holds of payloads itself.
-type Sizer interface {
-	// Largest is the largest payload that could be sent at all, in bytes, and whose limit that is; 0: any, as where payloads
-	// are compressed. Larger ones are not read.
-	Largest() (bytes int64, limit string)
-	// Copies is how many more copies of a payload it holds until the message has its outcome.
-	Copies() int
-}
-
-// Trimmer is a Publisher whose stream keeps a record of each batch, of which hardly any is ever read again.
-type Trimmer interface {
 	// Records tells where the last record of a session lies, and how many it has written up to that.
 	Records(s Session) (last, written uint64)
-	// Trim removes records of a partition that lie before one of the session's, of which Records told: some of them where there are many, and
-	// then there are more. Where nobody may the error wraps ErrConfiguration.
+	// Trim removes records of a partition that lie before one of the session's, of which Records told: hardly any is ever read again. Where
+	// there are many it removes some, and then there are more. Where nobody may the error wraps ErrConfiguration.
 	Trim(ctx context.Context, id partition.ID, s Session, last, written uint64) (more bool, err error)
+}
+
+// Capabilities are what a publisher may do with its server and stream.
+type Capabilities struct {
+	// Steps (ADR 25): only one message of a partition may be in flight. Many partitions at once are fast, however little is given of each.
+	Steps bool
+	// Largest is the largest payload that could be sent at all, in bytes, and Limit whose limit that is; 0: any, as where payloads
+	// are compressed. Larger ones are not read.
+	Largest int64
+	Limit   string
+	// Copies is how many more copies of a payload the publisher holds until the message has its outcome.
+	Copies int
 }
 
 // Extent is where a stream begins and ends.

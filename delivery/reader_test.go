@@ -20,10 +20,10 @@ func (b *bundle) reader(t *testing.T, cfg delivery.Config) *delivery.EventReader
 	return b.readerFor(t, cfg, nil)
 }
 
-func (b *bundle) readerFor(t *testing.T, cfg delivery.Config, to delivery.Sizer) *delivery.EventReader {
+func (b *bundle) readerFor(t *testing.T, cfg delivery.Config, can func() delivery.Capabilities) *delivery.EventReader {
 	t.Helper()
 	cfg.Logger = testLogger(t)
-	r, err := delivery.NewEventReader(cfg, b.store, to)
+	r, err := delivery.NewEventReader(cfg, b.store, can)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey
 		}
 		return waits
 	})
-	most := s.relay.shaping.largest(s.relay.publisher)
+	most := s.relay.shaping.largest(s.relay.publisher.Capabilities())
 	for len(b.Messages) > 0 {
 		events, cutAt, err := s.store.Rehydrate(ctx, time.Time{}, sequences, most.bytes, s.relay.cfg.WindowBytes/4/s.relay.copies)
 		if err != nil {

@@ -119,7 +119,7 @@ func (s *Sweeper) Sweep(ctx context.Context) (deleted int64, err error) {
 // known is a record of a partition behind which no older one is needed, once the database has known of it for long.
 type known struct {
 	session       Session
-	last, written uint64    // as a Trimmer tells
+	last, written uint64    // as the publisher tells
 	since         time.Time // when the database was seen to know all up to there; zero: it was not
 }
 
@@ -138,9 +138,8 @@ const trimLater = time.Hour
 // trim has the stream let go of records that the database has known of for KeepRecords (ADR 28): only one that forgot
 // as much would have them read. It is done in the background, for one partition after the other.
 func (r *Relay) trim(ctx context.Context) {
-	trimmer, is := r.publisher.(Trimmer)
 	now := time.Now()
-	if !is || r.cfg.KeepRecords == 0 || r.trimming || now.Before(r.trimAgain) {
+	if r.cfg.KeepRecords == 0 || r.trimming || now.Before(r.trimAgain) {
 		return
 	}
 	type job struct {
@@ -155,7 +154,7 @@ func (r *Relay) trim(ctx context.Context) {
 		k := &f.known
 		if k.session != f.session {
 			*k = known{session: f.session}
-			k.last, k.written = trimmer.Records(f.session)
+			k.last, k.written = r.publisher.Records(f.session)
 		}
 		switch {
 		case k.since.IsZero() && f.knows(k.last):
@@ -174,7 +173,7 @@ func (r *Relay) trim(ctx context.Context) {
 		for _, d := range due {
 			for more := true; more && err == nil && d.lease.Valid(); {
 				began := time.Now()
-				if more, err = trimmer.Trim(ctx, d.lease.Partition, d.session, d.last, d.written); err == nil {
+				if more, err = r.publisher.Trim(ctx, d.lease.Partition, d.session, d.last, d.written); err == nil {
 					err = Breathe(ctx, time.Since(began))
 				}
 			}

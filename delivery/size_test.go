@@ -65,16 +65,16 @@ func TestAReaderReadsWhatItsBrokerTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		to   delivery.Sizer
+		can  func() delivery.Capabilities
 		cfg  delivery.Config
 		says string
 	}{
-		"a shadow":          {to: shadow, says: "2000000 bytes, the server's max_payload is 1048576; it was not read"},
-		"a rehearsal":       {to: rehearsal, says: "2000000 bytes, the server's max_payload is 1048576; it was not read"},
+		"a shadow":          {can: shadow.Capabilities, says: "2000000 bytes, the server's max_payload is 1048576; it was not read"},
+		"a rehearsal":       {can: rehearsal.Capabilities, says: "2000000 bytes, the server's max_payload is 1048576; it was not read"},
 		"nobody":            {},
 		"nobody, but a cap": {cfg: delivery.Config{MaxPayload: 1_000_000}, says: "2000000 bytes, the relay reads at most 1000000 (outbox_settings.max_payload_bytes raises it); it was not read"},
 	} {
-		readings, err := b.readerFor(t, test.cfg, test.to).Read(t.Context(), b.pointersOf(t))
+		readings, err := b.readerFor(t, test.cfg, test.can).Read(t.Context(), b.pointersOf(t))
 		if err != nil || len(readings) != 2 || readings[1].Err != nil {
 			t.Fatalf("%s: %+v, %v", name, readings, err)
 		}

@@ -82,7 +82,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 	}
 	done = nc.Close
 	cfg.Publisher = publisher
-	cfg.Events, err = delivery.NewEventReader(delivery.Config{Transforms: transforms, MaxPayload: f.info.largestPayload(), Logger: s.logger()}, store, publisher)
+	cfg.Events, err = delivery.NewEventReader(delivery.Config{Transforms: transforms, MaxPayload: f.info.largestPayload(), Logger: s.logger()}, store, publisher.Capabilities)
 	if err != nil {
 		done()
 	}

@@ -21,7 +21,7 @@ func TestWithoutBatchesAllGoOneByOne(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1, inTurn)
 	w := b.worker(t, 3, 7, natspub.FencedConfig{})
-	if !w.Steps() {
+	if !w.Capabilities().Steps {
 		t.Error("it does not go step by step")
 	}
 	w.take(t)
@@ -103,8 +103,8 @@ func TestBatchesAreTurnedOffAndOn(t *testing.T) {
 		if o := w.publish(t, m)[0]; !allowed && (o.Kind != delivery.Unresolved || !errors.Is(o.Err, delivery.ErrOutage) || errors.Is(o.Err, delivery.ErrUnknown)) {
 			t.Errorf("the first batch that is refused: %+v, want it unresolved and not stored", o)
 		}
-		if _, err := w.Extent(t.Context()); err != nil || w.Steps() == allowed {
-			t.Errorf("batches allowed %v: it steps %v: %v", allowed, w.Steps(), err)
+		if _, err := w.Extent(t.Context()); err != nil || w.Capabilities().Steps == allowed {
+			t.Errorf("batches allowed %v: it steps %v: %v", allowed, w.Capabilities().Steps, err)
 		}
 		if !allowed {
 			if o := w.publish(t, m)[0]; o.Kind != delivery.Published {

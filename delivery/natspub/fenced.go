@@ -80,8 +80,6 @@ type Fenced struct {
 	chunk    chunk
 }
 
-var _ delivery.Stepper = (*Fenced)(nil)
-
 // session is what is known of a partition that was taken.
 type session struct {
 	last  uint64 // the expectation: where the last control message lies
@@ -132,7 +130,7 @@ func (f *Fenced) Close() error { return f.answers.close() }
 // attempt returns a name that no other message has.
 func (f *Fenced) attempt() string { return f.prefix + strconv.FormatUint(f.sent.Add(1), 36) }
 
-// Ready implements delivery.Pacer.
+// Ready implements delivery.Publisher.
 func (f *Fenced) Ready() <-chan struct{} { return f.combiner.ready() }
 
 // Extent implements delivery.Publisher.
@@ -158,8 +156,8 @@ func (f *Fenced) look(info jetstream.StreamInfo) delivery.Extent {
 	return f.seen.of(info, Needs{f.build.Subject, &f.cfg.Control})
 }
 
-// Steps implements delivery.Stepper: without batches the next message of a partition is sent when the one before was acknowledged.
-func (f *Fenced) Steps() bool { return !f.seen.batches.Load() }
+// steps: without batches the next message of a partition is sent when the one before was acknowledged.
+func (f *Fenced) steps() bool { return !f.seen.batches.Load() }
 
 // Take implements delivery.Publisher: it reads the partition's last record and
 // writes a copy of it under the lease's epoch, on condition that it is still the

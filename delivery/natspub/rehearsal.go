@@ -55,6 +55,17 @@ func (r *Rehearsal) Between(_ context.Context, _ partition.ID, after, _ uint64) 
 // Extent implements delivery.Publisher.
 func (r *Rehearsal) Extent(context.Context) (delivery.Extent, error) { return delivery.Extent{}, nil }
 
+// Ready implements delivery.Publisher.
+func (r *Rehearsal) Ready() <-chan struct{} { return nil }
+
+// Records implements delivery.Publisher.
+func (r *Rehearsal) Records(delivery.Session) (last, written uint64) { return 0, 0 }
+
+// Trim implements delivery.Publisher.
+func (r *Rehearsal) Trim(context.Context, partition.ID, delivery.Session, uint64, uint64) (more bool, err error) {
+	return false, nil
+}
+
 // Publish implements delivery.Publisher.
 func (r *Rehearsal) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
 	for i, b := range look {

@@ -57,14 +57,6 @@ func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
 	}, nil
 }
 
-// Largest implements delivery.Sizer.
-func (s *Shadow) Largest() (bytes int64, limit string) {
-	return s.build.largest(s.nc.MaxPayload(), s.cfg.MaxMessageSize, s.cfg.Stream)
-}
-
-// Copies implements delivery.Sizer.
-func (s *Shadow) Copies() int { return s.build.copies() }
-
 // Publish sends the messages, those of one stream one after the other: what follows one of unknown outcome is not sent. Sending
 // one again within the stream's duplicate window stores nothing.
 func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {

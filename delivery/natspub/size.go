@@ -72,7 +72,7 @@ func (r *fencedRun) check(m delivery.Message, b body, about int) error {
 	w := r.writers.get()
 	defer r.writers.put(w)
 	more := batchHeaderSize
-	if r.Steps() {
+	if r.steps() {
 		more = r.singleHeaderSize()
 	}
 	return limits(headerSize(w.message(m, b).Header) + len(b.data) + more)
@@ -133,18 +133,25 @@ func (b builder) copies() int {
 	return 0
 }
 
-// Largest implements delivery.Sizer.
-func (f *Fenced) Largest() (bytes int64, limit string) {
-	return f.build.largest(f.nc.MaxPayload(), f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream)
+// capabilities are those of a publisher of such messages.
+func (b builder) capabilities(nc *nats.Conn, most int, stream string) delivery.Capabilities {
+	largest, limit := b.largest(nc.MaxPayload(), most, stream)
+	return delivery.Capabilities{Largest: largest, Limit: limit, Copies: b.copies()}
 }
 
-// Copies implements delivery.Sizer.
-func (f *Fenced) Copies() int { return f.build.copies() }
-
-// Largest implements delivery.Sizer.
-func (r *Rehearsal) Largest() (bytes int64, limit string) {
-	return r.build.largest(r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream)
+// Capabilities implements delivery.Publisher.
+func (f *Fenced) Capabilities() delivery.Capabilities {
+	can := f.build.capabilities(f.nc, f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream)
+	can.Steps = f.steps()
+	return can
 }
 
-// Copies implements delivery.Sizer.
-func (r *Rehearsal) Copies() int { return r.build.copies() }
+// Capabilities implements delivery.Publisher.
+func (r *Rehearsal) Capabilities() delivery.Capabilities {
+	return r.build.capabilities(r.nc, r.cfg.MaxMessageSize, r.cfg.Stream)
+}
+
+// Capabilities says what server and stream can do now.
+func (s *Shadow) Capabilities() delivery.Capabilities {
+	return s.build.capabilities(s.nc, s.cfg.MaxMessageSize, s.cfg.Stream)
+}

@@ -27,7 +27,7 @@ func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcom
 	}
 	step := (*fencedRun).stepByOne
 	switch {
-	case f.Steps():
+	case f.steps():
 	case !tight && f.byOne(messages, ofOne):
 		defer f.combiner.occupy()()
 	default:

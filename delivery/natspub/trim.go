@@ -43,7 +43,7 @@ func (s *session) wrote(at uint64) {
 	s.edge.last, s.edge.written = at, s.edge.written+1
 }
 
-// Records implements delivery.Trimmer.
+// Records implements delivery.Publisher.
 func (f *Fenced) Records(of delivery.Session) (last, written uint64) {
 	s, taken := of.(*session)
 	if !taken {
@@ -54,7 +54,7 @@ func (f *Fenced) Records(of delivery.Session) (last, written uint64) {
 	return s.edge.last, s.edge.written
 }
 
-// Trim implements delivery.Trimmer. The partition's last record stays, whoever wrote it.
+// Trim implements delivery.Publisher. The partition's last record stays, whoever wrote it.
 func (f *Fenced) Trim(ctx context.Context, id partition.ID, of delivery.Session, last, written uint64) (more bool, err error) {
 	subject := f.cfg.Control.Subject(id)
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
