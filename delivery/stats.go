@@ -110,6 +110,12 @@ func (s *stats) failure(err error) {
 	s.errors = s.errors[:min(len(s.errors), errorsKept)]
 }
 
+// Lost counts a loss of the stream that others found, and shows it among the errors.
+func (r *Relay) Lost(err error) {
+	r.stats.losses.Add(1)
+	r.stats.failure(err)
+}
+
 func (s *stats) settled(res Result, retry RetryPolicy) {
 	s.byTopic.count(res, topicOf)
 	s.byType.count(res, typeOf)

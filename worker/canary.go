@@ -131,7 +131,7 @@ func (c *canary) run(ctx context.Context) error {
 	}
 }
 
-func (c *canary) leads() bool { return c.w.keeper.Set().Get(0) != nil }
+func (c *canary) leads() bool { return c.w.leads() != nil }
 
 // round appends one and looks for it, until the interval is over.
 func (c *canary) round(ctx context.Context) error {

@@ -30,7 +30,7 @@ type Config struct {
 	// a monitor those of an operator.
 	DatabaseURL string
 	// Database takes the place of DatabaseURL where more is to be said, such as where passwords come from (BeforeConnect). How many
-	// connections there are is the worker's: 6, up to 2 while somebody uses its monitor, and up
+	// connections there are is the worker's: 6, 1 for Audit, up to 2 while somebody uses its monitor, and up
 	// to 4 while that changes the number of partitions.
 	Database *pgxpool.Config
 	// Schema of the outbox's tables. Defaults to "public".
@@ -59,6 +59,9 @@ type Config struct {
 	// Canary is how often one worker of the cluster appends an event of CanaryTopic and waits until it can be read from the stream, for
 	// metrics and status; 1 s to 24 h. The role needs EXECUTE on outbox_append_batch for it. Defaults to 0: never.
 	Canary time.Duration
+	// Audit is the time within which one worker of the cluster finds what the stream has lost in its middle; 10 s to 720 h. Delivery.Lost
+	// says what is done about that. Defaults to 0: nobody looks.
+	Audit time.Duration
 	// Alone delivers all partitions without coordination; Run fails beside other workers.
 	Alone bool
 	// Once ends Run when everything was delivered that can be now.
@@ -120,9 +123,12 @@ func (c Config) WithDefaults() Config {
 func (c Config) Validate() error {
 	c = c.WithDefaults()
 	_, database := c.pools()
-	var canary, monitor error
+	var canary, audit, monitor error
 	if c.Canary != 0 && (c.Canary < time.Second || c.Canary > 24*time.Hour) {
 		canary = fmt.Errorf("must lie between 1s and 24h, or be 0, got %s", c.Canary)
+	}
+	if c.Audit != 0 && (c.Audit < 10*time.Second || c.Audit > 720*time.Hour) {
+		audit = fmt.Errorf("must lie between 10s and 720h, or be 0, got %s", c.Audit)
 	}
 	if c.Monitor != nil {
 		config := *c.Monitor
@@ -144,6 +150,7 @@ func (c Config) Validate() error {
 		{"Delivery (--batch-size, --in-flight, --interval)", work.Validate()},
 		{"Retention (--retention)", c.Retention.Validate()},
 		{"Canary (--canary)", canary},
+		{"Audit (--audit)", audit},
 		{"Monitor (--http-addr)", monitor},
 	} {
 		if f.err != nil {

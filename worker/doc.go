@@ -4,9 +4,10 @@
 //
 // New opens what a worker needs, and checks that the database's tables and the stream fit:
 //
-//	pools: control (heartbeats, leases, probes), delivery, and operator where there is a monitor
+//	pools: control (heartbeats, leases, probes), delivery, operator where there is a monitor, audit where there is one
 //	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced
 //	condition.Board, which two probes a second and everything above report to; delivery.Sweeper; ui.Server
+//	gaps.Auditor, which looks for losses in the middle of the stream, where Config.Audit asks for it
 //	canary, which appends an event now and then and reads it back, where Config.Canary asks for it
 //	walbell.Listener, which rings for producers that do not, where the database asks for it
 //

@@ -27,6 +27,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.canary != nil {
 		parts = append(parts, part{name: "canary", run: w.canary.run})
 	}
+	if w.audit != nil {
+		parts = append(parts, part{name: "audit", run: w.audit.Run})
+	}
 	if w.listens() {
 		parts = append(parts, part{name: "monitor", run: w.monitor.Run})
 	} else if w.monitor != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/tracing"
 	"github.com/postrider/postrider/delivery/walbell"
 	"github.com/postrider/postrider/heartbeat"
@@ -69,6 +70,7 @@ type Worker struct {
 	sweeper     *delivery.Sweeper
 	logBell     *walbell.Listener // nil: none
 	canary      *canary           // nil: none
+	audit       *gaps.Auditor     // nil: none
 	monitor     *ui.Server        // nil: none
 }
 
@@ -81,7 +83,7 @@ func New(ctx context.Context, cfg Config) (*Worker, error) {
 	cfg = cfg.WithDefaults()
 	w := &Worker{cfg: cfg, log: cfg.Logger, metrics: prometheus.NewRegistry(), over: make(chan struct{})}
 	for _, step := range []func(context.Context) error{
-		w.openBoard, w.openDatabase, w.openBroker, w.openMembership, w.openPublisher, w.openRelay, w.openCoordinator, w.openCanary, w.openMonitor, w.showMetrics,
+		w.openBoard, w.openDatabase, w.openBroker, w.openMembership, w.openPublisher, w.openRelay, w.openCoordinator, w.openCanary, w.openAudit, w.openMonitor, w.showMetrics,
 	} {
 		if err := step(ctx); err != nil {
 			w.Close()

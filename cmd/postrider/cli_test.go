@@ -98,6 +98,8 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 		"seed without chaos":          {[]string{"dev", "--seed=3"}, exitRefused, []string{"--seed", "--chaos"}},
 		"chaos with hardly an event":  {[]string{"dev", "--chaos", "--rate=0.5"}, exitRefused, []string{"--chaos", "--rate", "at least 4"}},
 		"chaos with one worker":       {[]string{"dev", "--chaos", "--workers=1"}, exitRefused, []string{"--workers"}},
+		"audit of a shadow":           {onRun("--shadow", "--audit=1m"), exitRefused, []string{"--audit", "--shadow"}},
+		"audit too often":             {onRun("--audit=1s"), exitRefused, []string{"--audit", "between 10s and 720h"}},
 		"canary once":                 {onRun("--once", "--canary=1m"), exitRefused, []string{"--canary", "--once"}},
 		"replicas":                    {onRun("--stream-replicas=2"), exitRefused, []string{"--stream-replicas"}},
 		"batch of nothing":            {onRun("--batch-size=0"), exitRefused, []string{"--batch-size"}},

@@ -27,6 +27,7 @@ type runCmd struct {
 	NoLeasing  bool          `help:"Deliver all partitions alone, without coordination; refused beside other workers."`
 	Once       bool          `help:"Deliver what can be delivered now, and end."`
 	Canary     time.Duration `help:"Every so often one worker of the cluster appends an event and waits until it can be read from the stream; 0: never." default:"0s"`
+	Audit      time.Duration `help:"Within that time one worker of the cluster finds what the stream has lost in its middle (see --lost-messages); 0: nobody looks." default:"0s"`
 	Shadow     bool          `help:"Claim, read and shape as a worker of these settings would, beside the cluster; count, and publish and mark nothing."`
 	JSON       bool          `help:"Print one JSON object a second to standard output." name:"json"`
 	Silent     bool          `help:"Print nothing but errors."`
@@ -113,7 +114,7 @@ func (c *runCmd) settings() (worker.Config, error) {
 	w.Stream.Create, w.Stream.Replicas, w.Stream.Memory = c.CreateStream, c.StreamReplicas, c.StreamStorage == "memory"
 	w.DatabaseURL, w.Schema, w.Partitions = c.DatabaseURL, c.Schema, c.Partitions
 	w.NATSURL, w.NATSOptions, w.Stream.APIPrefix = b.url, b.options, b.apiPrefix
-	w.Alone, w.Once, w.Canary = c.NoLeasing, c.Once, c.Canary
+	w.Alone, w.Once, w.Canary, w.Audit = c.NoLeasing, c.Once, c.Canary, c.Audit
 	if proxy := os.Getenv(throughVariable); proxy != "" {
 		if w.Database, err = c.config(); err != nil {
 			return w, err

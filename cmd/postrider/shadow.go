@@ -23,8 +23,8 @@ import (
 // validateShadow refuses settings that a shadow has no use for.
 func (c *runCmd) validateShadow() error {
 	switch {
-	case c.Canary != 0 && (c.Shadow || c.Once):
-		return fmt.Errorf("%w: --canary is for workers that run on; leave it out with --shadow and --once", errRefused)
+	case (c.Canary != 0 || c.Audit != 0) && (c.Shadow || c.Once):
+		return fmt.Errorf("%w: --canary and --audit are for workers that run on; leave them out with --shadow and --once", errRefused)
 	case !c.Shadow:
 		return nil
 	case c.NoLeasing:

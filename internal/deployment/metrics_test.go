@@ -21,7 +21,7 @@ func scraped(t *testing.T) map[string][]string {
 	t.Helper()
 	c := clustertest.New(t, clustertest.Config{Partitions: 4})
 	c.Backlog(t, 20)
-	w := c.Start(t, 1, "--http-addr=127.0.0.1:0", "--canary=1s")[0]
+	w := c.Start(t, 1, "--http-addr=127.0.0.1:0", "--canary=1s", "--audit=10s")[0]
 	c.WaitDrained(t)
 	found := map[string][]string{}
 	clustertest.Until(t, "the worker has read the watermark and what holds vacuum back", func(context.Context) (bool, error) {

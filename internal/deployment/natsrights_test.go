@@ -111,6 +111,7 @@ func (r restricted) connectWith(t *testing.T, user, inbox string) *nats.Conn {
 // The rights suffice, with batches and without: workers take over from each other, ring, publish; a producer rings; a consumer reads.
 func TestRightsInNATSSuffice(t *testing.T) { //nolint:paralleltest // clusters run one at a time
 	t.Run("verify", verifies)
+	audits(t)
 	for _, way := range []struct { //nolint:paralleltest // one at a time
 		name     string
 		oneByOne bool

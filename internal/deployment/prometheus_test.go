@@ -35,7 +35,7 @@ func TestPrometheusAnswersTheDashboard(t *testing.T) {
 	demo := readComposeFile(t, demoFile).Configs
 	c := clustertest.New(t, clustertest.Config{Partitions: 8})
 	config := demo["prometheus"]["content"]
-	workers := c.Start(t, 3, "--http-addr=127.0.0.1:0", "--http-users-file="+write(t, "users", demo["users"]["content"]), "--canary=1s")
+	workers := c.Start(t, 3, "--http-addr=127.0.0.1:0", "--http-users-file="+write(t, "users", demo["users"]["content"]), "--canary=1s", "--audit=10s")
 	for i, w := range workers {
 		config = strings.ReplaceAll(config, fmt.Sprintf("postrider-%d:8080", i+1), strings.TrimPrefix(w.Monitor(t), "http://"))
 	}

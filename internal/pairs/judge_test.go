@@ -101,6 +101,11 @@ func (s *stage) judge(t *testing.T) {
 	s.judgeTables(t)
 	s.judgeGaps(t)
 	s.judgeEffects(t)
+	for _, w := range s.hired {
+		if strings.Contains(w.Stderr(), "they are missing in its middle") {
+			t.Errorf("an audit raised a false alarm: %s", w.Stderr())
+		}
+	}
 }
 
 // judgeLedger has the checker receive what was ever stored, as a consumer that was never away.

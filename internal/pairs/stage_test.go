@@ -78,7 +78,7 @@ type stage struct {
 // begin makes the cluster, for operations that permit so much, and waits until it delivers.
 func begin(t *testing.T, server *localpg.Server, address string, permitted permits) *stage {
 	t.Helper()
-	flags := []string{"--lease-ttl=3s"}
+	flags := []string{"--lease-ttl=3s", "--audit=10s"}
 	if permitted&reports != 0 {
 		flags = append(flags, "--lost-messages=report")
 	}

@@ -57,3 +57,47 @@ func eventParts() []mutant {
 		},
 	}
 }
+
+// audits is the ways to miss losses in the middle of the stream, and to take others for such.
+func audits() []mutant {
+	const auditor, history = "delivery/ops/gaps/audit.go", "delivery/ops/gaps/history.go"
+	by := func(run string) command { return command{pkg: "delivery/ops/gaps", run: "^" + run} }
+	falsely := func(name string) command { return by("TestAnAuditRaisesNoFalseAlarm$/^" + name + "$") }
+	return []mutant{
+		{
+			name: "purged-is-lost", promise: "gaps", breaks: "an audit takes what was purged from the front for lost",
+			test: falsely("purged_without_its_records"), says: "the audit missed",
+			edits: []edit{{history, "|| g.Position < d.extent.Front ", ""}},
+		},
+		{
+			name: "purged-meanwhile-is-lost", promise: "gaps", breaks: "an audit takes what is purged while it reads for lost",
+			test: falsely("published_and_purged_while_it_is_read"), says: "the audit missed",
+			edits: []edit{{history, "\td.extent.First, d.extent.Front = now.First, now.Front\n", ""}},
+		},
+		{
+			name: "elsewhere-is-lost", promise: "gaps", breaks: "an audit takes a message that lies in its place for lost",
+			test: falsely("under_other_subjects"), says: "the audit missed",
+			edits: []edit{{history, "\treturn !other, err\n", "\treturn !other || err == nil, err\n"}},
+		},
+		{
+			name: "queued-where-unfit", promise: "gaps", breaks: "an audit queues what the stream would lose again",
+			test: by("TestAnAuditQueuesNothingWhereTheStreamDoesNotFit$"), says: "were queued",
+			edits: []edit{{auditor, "\t\treturn unfit\n", "\t\treturn nil\n"}},
+		},
+		{
+			name: "lost-again-untold", promise: "gaps", breaks: "what is lost twice raises one alarm",
+			test: by("TestAnAuditBringsBackTheMiddle$"), says: "with 1 alarms by now",
+			edits: []edit{{auditor, "a.told[g.Sequence] != g.Position {", "a.told[g.Sequence] == 0 {"}, {auditor, "\t\ta.told = nil\n", ""}},
+		},
+		{
+			name: "repaired-out-of-order", promise: "P2", breaks: "what is missing is queued in the order of its batches",
+			test: by("TestARepairKeepsTheOrderOfSequences$"), says: "or out of order",
+			edits: []edit{{"delivery/ops/gaps/repair.go", "return cmp.Compare(a.Sequence, b.Sequence)", "return 0"}},
+		},
+		{
+			name: "audits-of-all", promise: "gaps", breaks: "each worker audits",
+			test: command{pkg: "cmd/postrider", run: "^TestAnAuditOutlivesItsWorker$"}, says: "both workers audit",
+			edits: []edit{{"worker/audit.go", "Leads: w.leads,", "Leads: context.Background,"}},
+		},
+	}
+}

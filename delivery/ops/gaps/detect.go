@@ -336,6 +336,7 @@ func (d *detection) identified(ctx context.Context, page []StoredMessage) error 
 		if strange[i] {
 			continue
 		}
+		d.compared(e)
 		if d.held.set(uint64(e.Sequence)); !d.missing.has(uint64(e.Sequence)) {
 			continue
 		}

@@ -23,6 +23,7 @@
 //
 // What a stream dropped from its front is no gap where that has a reason: its limits, or
 // a purge of the events alone, which leaves older records. It is counted in a note.
+// An Auditor looks for not-in-stream again and again, in the middle of the stream alone, and certifies what it compared.
 //
 // # Invariants
 //

@@ -49,7 +49,7 @@ type Gap struct {
 	// Version is the event's; of missing versions the first one, and Through the
 	// last.
 	Version, Through int64
-	// Position is where the message lies, or lay, in the JetStream stream.
+	// Position is where the message lies, or lay last, in the JetStream stream.
 	Position uint64
 	// Generation is the highest one that the history knows of the event.
 	Generation int
@@ -75,12 +75,21 @@ type Options struct {
 	Limit int
 	// Progress is told what is read and how far that is. nil: nobody.
 	Progress func(what string, at, end int64)
+
+	// middle leaves to the workers' takeovers what they look for: of messages that are not in the stream those count that
+	// were published to this very one, behind the first event that it holds and before its end, and in whose place nothing lies.
+	middle bool
+	// compared is told of each message whose event the database knows, in their order. nil: nobody.
+	compared func(StoredMessage)
 }
 
 func (o Options) withDefaults() Options {
 	o.Limit = cmp.Or(o.Limit, 1000)
 	if o.Progress == nil {
 		o.Progress = func(string, int64, int64) {}
+	}
+	if o.compared == nil {
+		o.compared = func(StoredMessage) {}
 	}
 	if len(o.Partitions) == 0 {
 		o.Partitions = nil

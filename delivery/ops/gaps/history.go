@@ -74,7 +74,13 @@ func (d *detection) catchUp(ctx context.Context) error {
 	}
 	before := d.extent.Last
 	d.extent = now
-	return d.scan(ctx, before+1, now.Last)
+	if err := d.scan(ctx, before+1, now.Last); err != nil {
+		return err
+	}
+	// Of what was published and purged since it was read nothing is missing behind the front that there is now.
+	now, err = d.stream.Extent(ctx)
+	d.extent.First, d.extent.Front = now.First, now.Front
+	return err
 }
 
 // lacking reports those events of which the stream holds no message at all, and
@@ -87,17 +93,17 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 	var at pgtype.Timestamptz
 	err = d.look(ctx, d.sql.Deliveries, pg.Args{"sequences": sequences, "partitions": d.bounds.partitions},
 		[]any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation, &at}, func() error {
-			g.at, g.Position, g.Partition = at.Time, 0, partition.Of(g.key, d.count)
-			for _, p := range positions {
-				if p != nil {
-					g.Position = max(g.Position, uint64(*p))
-				}
-			}
+			g.at, g.Position, g.Partition = at.Time, latest(positions), partition.Of(g.key, d.count)
 			sequence := uint64(g.Sequence) // a sequence; under another generation it came on an earlier page
 			if waits || g.Position == 0 || d.held.has(sequence) || d.lost.has(sequence) || !d.covers(g.Sequence, g.Stream, g.Partition) {
 				return nil
 			}
 			d.lost.set(sequence)
+			if d.middle {
+				if inside, err := d.inside(ctx, g); !inside || err != nil {
+					return err
+				}
+			}
 			switch {
 			case at.Time.Before(d.extent.Created):
 				g.Detail = "published to a stream that is no more: this one was made later"
@@ -119,6 +125,25 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 			return nil
 		})
 	return dropped, err
+}
+
+// inside tells whether a message was lost in the middle of the stream.
+func (d *detection) inside(ctx context.Context, g Gap) (bool, error) {
+	if g.at.Before(d.extent.Created) || g.Position < d.extent.Front || g.Position > d.extent.Last {
+		return false, nil
+	}
+	other, err := d.lies(ctx, g.Position)
+	return !other, err
+}
+
+// latest is the position that the newest delivery has, of those in their order; 0: none has one.
+func latest(positions []*int64) uint64 {
+	for _, p := range slices.Backward(positions) {
+		if p != nil {
+			return uint64(*p)
+		}
+	}
+	return 0
 }
 
 // lies looks for any message at a position. The stream is asked once for each run of empty ones.

@@ -95,6 +95,8 @@ func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, 
 			return done, err
 		}
 	}
+	// The first chunk may be published before the next is queued.
+	slices.SortFunc(todo, func(a, b Gap) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for len(todo) > 0 {
 		chunk := todo[:min(repairChunk, len(todo))]
 		queued, err := s.queue(ctx, r, chunk, done.Report.recent)
@@ -183,21 +185,24 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	}
 	still := map[int64]int{}
 	g := Gap{}
-	rows, err := s.sql.Suspects.Rows(ctx, tx, pg.Args{"sequences": never, "partitions": all, "recent": recent})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := pgx.ForEachRow(rows, []any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key}, func() error {
-		still[g.Sequence] = 0
-		return nil
-	}); err != nil {
-		return nil, err
+	if len(never) > 0 { // a worker may not read what operators did
+		rows, err := s.sql.Suspects.Rows(ctx, tx, pg.Args{"sequences": never, "partitions": all, "recent": recent})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := pgx.ForEachRow(rows, []any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key}, func() error {
+			still[g.Sequence] = 0
+			return nil
+		}); err != nil {
+			return nil, err
+		}
 	}
 	found := map[int64]Gap{}
 	for _, l := range chunk {
 		found[l.Sequence] = l
 	}
-	if rows, err = s.sql.Deliveries.Rows(ctx, tx, pg.Args{"sequences": lost, "partitions": all}); err != nil {
+	rows, err := s.sql.Deliveries.Rows(ctx, tx, pg.Args{"sequences": lost, "partitions": all})
+	if err != nil {
 		return nil, err
 	}
 	var waits bool
@@ -205,11 +210,7 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	var at pgtype.Timestamptz
 	_, err = pgx.ForEachRow(rows, []any{&g.Sequence, &g.Stream, &g.EventID, &g.Version, &g.key, &waits, &positions, &g.Generation, &at}, func() error {
 		was := found[g.Sequence]
-		again := at.Time.After(was.at) // a stream that was made anew has it at a lower position
-		for _, p := range positions {
-			again = again || p != nil && uint64(*p) > was.Position
-		}
-		if !waits && !again {
+		if again := at.Time.After(was.at) || latest(positions) != was.Position; !waits && !again {
 			still[g.Sequence] = g.Generation + 1
 		}
 		return nil

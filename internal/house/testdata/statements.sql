@@ -2562,7 +2562,7 @@ SELECT a.sequence, e.stream_id, e.event_id, e.stream_version, coalesce(e.routing
   LEFT JOIN (SELECT s.sequence,
                     array_agg(
        CASE WHEN d.stream_sequences IS NULL THEN d.first_stream_sequence + s.position - 1 ELSE s.stream_sequence END
-                              ) AS positions,
+                              ORDER BY d.id) AS positions,
                     max(coalesce((d.generations ->> s.sequence::text)::int, 0)) AS generation,
                     max(d.published_at) AS published_at
                FROM "public".outbox_deliveries AS d

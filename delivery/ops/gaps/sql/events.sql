@@ -134,7 +134,7 @@ SELECT d.id, d.partition_key, s.sequence,
  ORDER BY d.id
 
 -- query: Deliveries
--- Everything the history says of @sequences, and whether they wait in the
+-- Everything the history says of @sequences, the oldest delivery first, and whether they wait in the
 -- outbox.
 WITH asked AS MATERIALIZED (SELECT DISTINCT s AS sequence FROM unnest(@sequences::bigint[]) AS s)
 SELECT a.sequence, e.stream_id, e.event_id, e.stream_version, coalesce({routing_key}, e.stream_id),
@@ -145,7 +145,7 @@ SELECT a.sequence, e.stream_id, e.event_id, e.stream_version, coalesce({routing_
   LEFT JOIN (SELECT s.sequence,
                     array_agg(
                               -- include: position
-                              ) AS positions,
+                              ORDER BY d.id) AS positions,
                     max(coalesce((d.generations ->> s.sequence::text)::int, 0)) AS generation,
                     max(d.published_at) AS published_at
                FROM {schema}.outbox_deliveries AS d
