@@ -101,6 +101,13 @@ func (s *stage) judge(t *testing.T) {
 	s.judgeTables(t)
 	s.judgeGaps(t)
 	s.judgeEffects(t)
+	if s.awaited { // in all pairs it would take hours
+		var now time.Time
+		if err := s.Pool.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		s.WaitCount(t, 1, `SELECT count(*) FROM outbox_audit WHERE action = 'stream.audit' AND at - make_interval(secs => (details ->> 'seconds')::float8) > $1`, now)
+	}
 	for _, w := range s.hired {
 		if strings.Contains(w.Stderr(), "they are missing in its middle") {
 			t.Errorf("an audit raised a false alarm: %s", w.Stderr())

@@ -59,7 +59,7 @@ func TestPairs(t *testing.T) { //nolint:paralleltest // one server serves all, a
 				administer(t, server, `CREATE DATABASE `+name+` TEMPLATE `+template)
 				t.Cleanup(func() { drop(t, server, name) })
 				s := begin(t, server, database(t, server, name), a.permits|b.permits)
-				s.clock = clock
+				s.clock, s.awaited = clock, inShort
 				meet(t, s, a, b)
 			})
 		}

@@ -45,7 +45,8 @@ type stage struct {
 	quiets  int // how many want quiet
 	crews   []*crew
 
-	canaries int // how many want workers with one
+	canaries int  // how many want workers with one
+	awaited  bool // one more audit is, of all that was done
 
 	consumer *consumer
 	store    string // where the broker's files lie
