@@ -15,7 +15,7 @@ import (
 
 // AuditConfig says how a worker audits the stream.
 type AuditConfig struct {
-	// Every is the time within which a loss is found; An audit begins twice in it, and takes up to a quarter.
+	// Every is the time within which a loss is found: an audit begins twice in it, and takes up to a quarter.
 	Every time.Duration
 	// Leads returns a context while this worker is the one of the cluster that audits; nil: another one is. Its end ends an audit.
 	Leads func() context.Context
