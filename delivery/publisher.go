@@ -2,9 +2,12 @@ package delivery
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,9 +93,23 @@ type Known struct {
 
 // Life is a time in which the stream lost no record of a partition. The next one begins with a record of whoever misses one.
 type Life struct {
+	// ID begins with LifeNumber.
 	ID string `json:"id"`
 	// Kept is up to where it holds what was acknowledged in the life before.
 	Kept uint64 `json:"kept,omitempty"`
+}
+
+// LifeNumber is higher than that of each life before, as far as anybody knows; 0: none is known. A copy of the stream that was restored
+// knows of lower ones than the database, and a database that forgot knows of lower ones than the stream.
+func LifeNumber(id string) int {
+	number, _, _ := strings.Cut(id, ".")
+	n, _ := strconv.Atoi(number) // each began by NextLife
+	return n
+}
+
+// NextLife begins one behind another: the stream holds the partition up to there.
+func NextLife(last string, kept uint64) Life {
+	return Life{ID: fmt.Sprintf("%d.%s", LifeNumber(last)+1, rand.Text()[:12]), Kept: kept}
 }
 
 // Session is what a publisher keeps of a partition that it took, and nobody else looks into. A batch without one

@@ -64,9 +64,9 @@ type Taken struct {
 
 // lost returns up to where the stream holds what was acknowledged of a partition, if it lost some of what is known.
 func (s Standing) lost(known Known) (kept uint64, is bool) {
-	kept = s.Kept
-	for i := len(s.Lives) - 1; known.Life != "" && i >= 0 && s.Lives[i].ID != known.Life; i-- { // since the one that is known
-		kept, is = min(kept, s.Lives[i].Kept), true
+	kept, is = s.Kept, known.Life != "" && known.Life != s.life()
+	for i := len(s.Lives) - 1; is && i >= 0 && s.Lives[i].ID != known.Life && LifeNumber(s.Lives[i].ID) >= LifeNumber(known.Life); i-- {
+		kept = min(kept, s.Lives[i].Kept) // what a life before the known one kept says nothing
 	}
 	return kept, is || kept < known.Fence
 }

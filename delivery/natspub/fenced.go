@@ -224,13 +224,15 @@ func (t *takeover) learn(ctx context.Context, s *session) (err error) {
 			t.kept = max(t.kept, d.StreamSequence)
 		}
 	}
-	lost := t.kept < t.known.Fence && (t.known.Life == "" || t.known.Life == t.lives[len(t.lives)-1].ID)
+	last := t.lives[len(t.lives)-1].ID
+	lost := t.kept < t.known.Fence && (t.known.Life == "" || t.known.Life == last) ||
+		t.known.Life != last && delivery.LifeNumber(t.known.Life) >= delivery.LifeNumber(last) // an older copy of the stream
 	if s.kept = t.kept; !announced && !lost {
 		return nil
 	}
 	closing := record{Kind: kindFence, Epoch: t.lease.Epoch, Owner: t.lease.Owner, Attempt: t.attempt(), Kept: t.kept, Parts: s.parts}
 	if lost {
-		s.lives = reborn(t.lives, t.kept)
+		s.lives = reborn(t.lives, t.known.Life, t.kept)
 	}
 	if closing.Lives = s.lives; announced {
 		closing.Kind, closing.Kept = kindWatermark, 0
@@ -266,7 +268,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 		Kept: kept, Parts: found.located(at), Lives: found.Lives,
 	}
 	if len(fence.Lives) == 0 {
-		fence.Lives = reborn(nil, kept)
+		fence.Lives = reborn(nil, t.known.Life, kept)
 	}
 	msg := t.control(t.subject, fence, at)
 	if err := t.checkRecord(msg); err != nil {

@@ -2,7 +2,6 @@ package natspub
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -51,9 +50,12 @@ type record struct {
 // mostLives are handed on. Of those before, the next one keeps up to where the stream held what was acknowledged.
 const mostLives = 4
 
-// reborn adds a life that begins with a stream that holds the partition up to there.
-func reborn(lives []delivery.Life, kept uint64) []delivery.Life {
-	lives = append(slices.Clone(lives), delivery.Life{ID: rand.Text()[:13], Kept: kept})
+// reborn adds a life behind the last one, and behind one that the database knows: the stream holds the partition up to there.
+func reborn(lives []delivery.Life, known string, kept uint64) []delivery.Life {
+	if n := len(lives); n > 0 && delivery.LifeNumber(lives[n-1].ID) > delivery.LifeNumber(known) {
+		known = lives[n-1].ID
+	}
+	lives = append(slices.Clone(lives), delivery.NextLife(known, kept))
 	if len(lives) > mostLives {
 		lives[1].Kept = min(lives[0].Kept, lives[1].Kept)
 		lives = lives[1:]
