@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	stdout, stderr = visibleWriter{stdout}, visibleWriter{stderr}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "postrider: %s\nRun `postrider %s--help` for the flags.\n", err, commandPath(args))
+		fmt.Fprintf(stderr, "postrider: %s\nRun `postrider %s--help` for the flags.\n", redact(err.Error()), redact(commandPath(args)))
 		return exitRefused
 	}
 	if c.Wide {

@@ -4,14 +4,9 @@ import (
 	"cmp"
 	"regexp"
 	"strings"
-)
 
-var (
-	// The password of a URL may hold anything but white space: everything up to the last @ goes.
-	urlSecret = regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)\S*@`)
-	// A NATS URL may lack its scheme.
-	bareSecret  = regexp.MustCompile(`(^|[\s,"'` + "`" + `])[^\s,:/@"'` + "`" + `]+:[^\s,@"'` + "`" + `]*@`)
-	fieldSecret = regexp.MustCompile(`(?i)([a-z_]*(?:password|passwd|token|secret))(\s*[=:]\s*)('(?:[^'\\]|\\.)*'|[^\s&,]+)`)
+	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // dsnSecret is a password among keywords, as PostgreSQL's client reads them.
@@ -19,24 +14,24 @@ var dsnSecret = regexp.MustCompile(`(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:
 
 // redactDatabase takes the credentials out of what --database-url is.
 func redactDatabase(address string) string {
-	if !strings.Contains(address, "://") {
+	if _, err := pg.ParseConfig(address); err != nil {
+		return "***"
+	}
+	scheme, rest, is := strings.Cut(address, "://")
+	if !is {
 		return dsnSecret.ReplaceAllString(address, "${1}***")
 	}
-	place, query, asks := strings.Cut(urlSecret.ReplaceAllString(address, "${1}***@"), "?")
-	if asks {
-		place += "?" + querySecret.ReplaceAllString(query, "${1}***")
+	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' {
+		rest = "***" + rest[i:]
 	}
-	return place
+	return scheme + "://" + querySecret.ReplaceAllString(rest, "${1}***")
 }
 
-var querySecret = regexp.MustCompile(`(?i)(password=)[^&]*`)
+// querySecret is a password that a URL asks for; letters of its name may be written as numbers.
+var querySecret = regexp.MustCompile(`(?i)([?&](?:[^&=]*password|[^&=]*%[^&=]*)=)[^&]*`)
 
 // redact takes credentials out of text that people or logs will see.
-func redact(text string) string {
-	text = urlSecret.ReplaceAllString(text, "${1}***@")
-	text = bareSecret.ReplaceAllString(text, "${1}***@")
-	return fieldSecret.ReplaceAllString(text, "${1}${2}***")
-}
+func redact(text string) string { return condition.Redact(text) }
 
 // settingFlags are the flags of those settings that packages name as a program sets them.
 var settingFlags = map[string]string{

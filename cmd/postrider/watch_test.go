@@ -59,7 +59,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 	const secret = "hunter2"
 	for _, text := range []string{
 		"postgres://me:hunter2@db/app", "nats://hunter2@n1:4222,nats://u:hunter2@n2", "user=me password=hunter2 host=db",
-		"Token: hunter2", "PASSWORD = hunter2",
+		"Token: hunter2", "PASSWORD = hunter2", "password='my hunter2",
 	} {
 		if got := redact(text); strings.Contains(got, secret) {
 			t.Errorf("%q is shown as %q", text, got)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	neturl "net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -90,20 +91,7 @@ func readable(urls string) bool {
 	return true
 }
 
+var login = regexp.MustCompile(`((?:^|,)(?:[^,]*?://)?)[^,]*@`)
+
 // Redact removes user names, passwords and tokens from a list of NATS URLs.
-func Redact(urls string) string {
-	list := strings.Split(urls, ",")
-	for i, u := range list {
-		scheme, rest, found := strings.Cut(u, "://")
-		if !found {
-			scheme, rest = "", u
-		} else {
-			scheme += "://"
-		}
-		if at := strings.LastIndex(rest, "@"); at >= 0 {
-			rest = "***@" + rest[at+1:]
-		}
-		list[i] = scheme + rest
-	}
-	return strings.Join(list, ",")
-}
+func Redact(urls string) string { return login.ReplaceAllString(urls, "${1}***@") }

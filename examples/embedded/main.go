@@ -49,7 +49,7 @@ type program struct {
 func run(ctx context.Context, p program) error {
 	pool, err := pgxpool.New(ctx, p.database)
 	if err != nil {
-		return err
+		return errors.New("DATABASE_URL cannot be read as an address") // the error would show it, with its password
 	}
 	defer pool.Close()
 	if _, err := pool.Exec(ctx, createOrders); err != nil {

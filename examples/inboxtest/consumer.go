@@ -30,7 +30,7 @@ type consumer interface {
 func consume(ctx context.Context, as, database, name string, in io.Reader, out io.Writer) error {
 	pool, err := pgxpool.New(ctx, database)
 	if err != nil {
-		return err
+		return errors.New("--database or DATABASE_URL cannot be read as an address") // the error would show it, with its password
 	}
 	defer pool.Close()
 	say := func(id int64, ack bool) error { return json.NewEncoder(out).Encode(answer{ID: id, Ack: ack}) }

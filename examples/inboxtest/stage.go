@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,7 +27,7 @@ type stage struct {
 func newStage(ctx context.Context, address string) (*stage, error) {
 	pool, err := pgxpool.New(ctx, address)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("--database or DATABASE_URL cannot be read as an address") // the error would show it, with its password
 	}
 	if err := inbox.Migrate(ctx, pool, ""); err != nil {
 		pool.Close()

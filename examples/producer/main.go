@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
-		return err
+		return errors.New("DATABASE_URL cannot be read as an address") // the error would show it, with its password
 	}
 	defer pool.Close()
 	_, err = pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS example_payments (

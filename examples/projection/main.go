@@ -128,7 +128,7 @@ func parse(f *flag.FlagSet, args []string) (arguments []string, err error) {
 func (s *settings) open(ctx context.Context, command string, use func(*program) error) error {
 	config, err := pgxpool.ParseConfig(s.database)
 	if err != nil {
-		return fmt.Errorf("%w: --database-url: %w", errRefused, err)
+		return fmt.Errorf("%w: --database-url cannot be read as an address", errRefused) // the error would show it, with its password
 	}
 	config.MaxConns = int32(max(min(s.workers, 256), 4) + 4) // a few hundred at most
 	pool, err := pgxpool.NewWithConfig(ctx, config)

@@ -77,7 +77,7 @@ func open(ctx context.Context, schema string) (*pgxpool.Pool, error) {
 	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+		return nil, errors.New("DATABASE_URL cannot be read as an address") // the error would show it, with its password
 	}
 	config.MaxConns = 16
 	if schema != "" {

@@ -144,7 +144,7 @@ func open(ctx context.Context) (*pgxpool.Pool, error) {
 	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
+		return nil, errors.New("DATABASE_URL cannot be read as an address") // the error would show it, with its password
 	}
 	config.MaxConns = 24 // 16 lanes, and what people ask
 	return pgxpool.NewWithConfig(ctx, config)

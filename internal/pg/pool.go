@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -29,10 +30,19 @@ type Connections struct {
 }
 
 // ParseConfig is that of pgxpool, but for the files that the address names, of a password or certificates: each connection reads them anew.
+// Its errors hold nothing of the address: of a broken one nobody can tell where the password ends.
 func ParseConfig(address string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(address)
-	if err != nil {
+	var unread *pgconn.ParseConfigError
+	switch {
+	case errors.As(err, &unread):
+		unread.ConnString = ""
+		why := strings.NewReplacer("cannot parse ``: ", "", `"="`, "=", `"sslcert"`, "sslcert", `"sslkey"`, "sslkey").Replace(unread.Error())
+		return nil, errors.New(quoted.ReplaceAllString(why, `"…"`))
+	case err != nil:
 		return nil, err
+	case strayAt.MatchString(address):
+		return nil, errors.New("there is an @ behind the host; write / ? @ : and % of a name or password as %2F %3F %40 %3A and %25")
 	}
 	cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
 		if now, err := pgx.ParseConfig(address); err == nil { // one that is being written counts next time
@@ -42,6 +52,12 @@ func ParseConfig(address string) (*pgxpool.Config, error) {
 	}
 	return cfg, nil
 }
+
+var (
+	quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	// strayAt matches a URL whose user ended before its password did: the rest would be taken for a host or a database.
+	strayAt = regexp.MustCompile(`^\w+://(?:[^@/]*@[^?@]*@|[^@/?]*/[^?@]*@)`)
+)
 
 // ConnectTimeout bounds the first contact with the database.
 const ConnectTimeout = 10 * time.Second

@@ -131,11 +131,13 @@ func TestScrub(t *testing.T) {
 	for message, want := range map[string]string{
 		"dial postgres://app:pw@db/x: no\nmore":  "dial postgres://***@db/x: no",
 		"user=app password=pw host=db":           "user=app password=*** host=db",
-		"Password = 'two words' host=db":         "Password=*** host=db",
+		"Password = 'two words' host=db":         "Password = *** host=db",
+		"no password = 'two words, one host=db":  "no password = ***",
+		"postgres://app:p/w@db/x":                "postgres://***@db/x",
 		"nothing to hide":                        "nothing to hide",
 		strings.Repeat("ä", 150):                 strings.Repeat("ä", 100) + "…",
 		"a" + strings.Repeat("ä", 150):           "a" + strings.Repeat("ä", 99) + "…",
-		"nats://token@host:4222 token=abc, rest": "nats://***@host:4222 token=*** rest",
+		"nats://token@host:4222 token=abc, rest": "nats://***@host:4222 token=***, rest",
 	} {
 		if got := Scrub(message); got != want {
 			t.Errorf("Scrub(%q) = %q, want %q", message, got, want)
