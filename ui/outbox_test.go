@@ -52,7 +52,12 @@ func (l *logged) String() string {
 
 func newOutbox(t *testing.T, partitions int) *outbox {
 	t.Helper()
-	o := &outbox{address: pgtest.Migrated(t, partitions), log: &logged{}}
+	return outboxAt(t, pgtest.Migrated(t, partitions))
+}
+
+func outboxAt(t *testing.T, address string) *outbox {
+	t.Helper()
+	o := &outbox{address: address, log: &logged{}}
 	o.pool = pgtest.Pool(t, o.address)
 	stores := newStores(t, o.pool)
 	var err error

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox/schema"
 )
@@ -105,6 +107,15 @@ type outboxInfo struct {
 // control names the subjects of the outbox's control messages.
 func (s outboxInfo) control() natspub.Control {
 	return natspub.Control{Outbox: s.OutboxID, Prefix: s.ControlPrefix}
+}
+
+// present is the database's clock, of which the times of its rows are.
+func (s outboxInfo) present(ctx context.Context, pool *pgxpool.Pool, schema string) (now time.Time, err error) {
+	op, err := ops.New(ctx, pool, schema, s.events)
+	if err == nil {
+		now, err = op.Now(ctx)
+	}
+	return now, err
 }
 
 // largestPayload bounds the payloads that are read: as much as could be appended. Whoever lowers that later means what is appended then.

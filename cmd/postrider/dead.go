@@ -42,21 +42,12 @@ func (f filterFlags) filter() (ops.Filter, error) {
 	if a.Partitions, err = partitionIDs("--partition", f.Partition); err != nil {
 		return a, err
 	}
-	for _, one := range []struct {
-		flag string
-		from *string
-		into *string
-	}{
-		{"--stream", f.Stream, &a.Stream},
-		{"--topic", f.Topic, &a.Topic},
-		{"--type", f.Type, &a.Type},
-		{"--tenant", f.Tenant, &a.Tenant},
-		{"--error-contains", f.ErrorContains, &a.ErrorContains},
-		{"--error-family", f.ErrorFamily, &a.ErrorFamily},
-	} {
-		if err := given(one.flag, one.from, one.into); err != nil {
-			return a, err
-		}
+	err = cmp.Or(
+		given("--stream", f.Stream, &a.Stream), given("--topic", f.Topic, &a.Topic),
+		given("--type", f.Type, &a.Type), given("--tenant", f.Tenant, &a.Tenant),
+		given("--error-contains", f.ErrorContains, &a.ErrorContains), given("--error-family", f.ErrorFamily, &a.ErrorFamily))
+	if err != nil {
+		return a, err
 	}
 	if f.ID != nil { // until it is looked up: a filter that is not empty
 		if err := inputRefused(ops.CheckEventID(*f.ID)); err != nil {
@@ -64,23 +55,18 @@ func (f filterFlags) filter() (ops.Filter, error) {
 		}
 		a.EventID = uuid.Max
 	}
-	err = f.times(time.Now(), &a)
+	a.Since, a.Until, err = span(f.Since, f.Until, time.Now())
 	return a, err
-}
-
-func (f filterFlags) times(now time.Time, into *ops.Filter) (err error) {
-	if into.Since, err = moment("--since", f.Since, now); err == nil {
-		into.Until, err = moment("--until", f.Until, now)
-	}
-	return err
 }
 
 // find looks the event up that --id names, by its id or by enough of it, and reads times as of the database's now.
 func (f filterFlags) find(ctx context.Context, op *ops.Operator, into *ops.Filter) error {
 	var err error
 	if f.Since != nil || f.Until != nil {
-		now, failed := op.Now(ctx)
-		err = cmp.Or(failed, f.times(now, into))
+		var now time.Time
+		if now, err = op.Now(ctx); err == nil {
+			into.Since, into.Until, err = span(f.Since, f.Until, now)
+		}
 	}
 	if err == nil && f.ID != nil {
 		into.EventID, err = op.FindEvent(ctx, *f.ID)
@@ -88,18 +74,25 @@ func (f filterFlags) find(ctx context.Context, op *ops.Operator, into *ops.Filte
 	return inputRefused(err)
 }
 
-// moment reads a time, or a duration before now.
-func moment(flag string, text *string, now time.Time) (time.Time, error) {
-	if text == nil {
-		return time.Time{}, nil
+// span reads --since and --until as of now.
+func span(since, until *string, now time.Time) (from, to time.Time, err error) {
+	if since != nil {
+		from, err = moment("--since", *since, now, -1, "before")
 	}
-	if d, err := time.ParseDuration(*text); err == nil && d >= 0 {
-		return now.Add(-d), nil
+	if until != nil && err == nil {
+		to, err = moment("--until", *until, now, -1, "before")
 	}
-	at, err := time.Parse(time.RFC3339, *text)
+	return from, to, err
+}
+
+// moment reads a time, or a duration before (-1) or from (1) now.
+func moment(flag, text string, now time.Time, sign time.Duration, side string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(sign * d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
 	if err != nil || at.IsZero() {
-		return time.Time{}, fmt.Errorf("%w: %s must be a time as 2026-01-02T03:04:05Z or a duration before now as 10m, got %q",
-			errRefused, flag, *text)
+		return time.Time{}, fmt.Errorf("%w: %s must be a time as 2026-01-02T03:04:05Z or a duration %s now as 10m, got %q", errRefused, flag, side, text)
 	}
 	return at, nil
 }

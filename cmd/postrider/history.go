@@ -44,16 +44,23 @@ func (c *partitionsHistoryCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	q, err := c.query()
-	if err != nil {
+	if _, err := c.query(time.Now()); err != nil {
 		return err
 	}
-	pool, _, err := c.outbox(s.ctx, "postrider partitions", 1)
+	pool, info, err := c.outbox(s.ctx, "postrider partitions", 1)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
 	store, err := lease.NewStore(s.ctx, pool, c.Schema)
+	if err != nil {
+		return err
+	}
+	now, err := info.present(s.ctx, pool, c.Schema)
+	if err != nil {
+		return err
+	}
+	q, err := c.query(now)
 	if err != nil {
 		return err
 	}
@@ -78,7 +85,7 @@ func (c *partitionsHistoryCmd) Run(s *session) error {
 	return err
 }
 
-func (c *partitionsHistoryCmd) query() (q lease.HistoryQuery, err error) {
+func (c *partitionsHistoryCmd) query(now time.Time) (q lease.HistoryQuery, err error) {
 	if c.Limit < 1 {
 		return q, fmt.Errorf("%w: --limit must be at least 1, got %d", errRefused, c.Limit)
 	}
@@ -90,10 +97,7 @@ func (c *partitionsHistoryCmd) query() (q lease.HistoryQuery, err error) {
 		}
 		q.Partition = &ids[0]
 	}
-	if q.Since, err = moment("--since", c.Since, time.Now()); err != nil {
-		return q, err
-	}
-	q.Until, err = moment("--until", c.Until, time.Now())
+	q.Since, q.Until, err = span(c.Since, c.Until, now)
 	return q, err
 }
 

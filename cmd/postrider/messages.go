@@ -287,7 +287,7 @@ func (c *messagesMoveCmd) Help() string {
 }
 
 func (c *messagesMoveCmd) Run(s *session) error {
-	if _, err := ahead(c.At, time.Now()); err != nil {
+	if _, err := moment("--at", c.At, time.Now(), 1, "from"); err != nil {
 		return err
 	}
 	move := func(o *ops.Operator, ctx context.Context, command ops.Command) (ops.Changed, error) {
@@ -295,23 +295,11 @@ func (c *messagesMoveCmd) Run(s *session) error {
 		if err != nil {
 			return ops.Changed{}, err
 		}
-		at, err := ahead(c.At, now)
+		at, err := moment("--at", c.At, now, 1, "from")
 		if err != nil {
 			return ops.Changed{}, err
 		}
 		return o.Move(ctx, command, at)
 	}
 	return c.mend(s, ops.Scheduled, mending{move, "move", "moved", false})
-}
-
-// ahead reads a time, or a duration from now.
-func ahead(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(d), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil || at.IsZero() {
-		return time.Time{}, fmt.Errorf("%w: --at must be a time as 2026-01-02T03:04:05Z or a duration from now as 10m, got %q", errRefused, text)
-	}
-	return at, nil
 }

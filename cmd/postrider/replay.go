@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 type replayCmd struct {
@@ -98,25 +100,16 @@ func given(flag string, from *string, into *string) error {
 	return nil
 }
 
-func (c *replayStartCmd) spec() (replay.Spec, error) {
+func (c *replayStartCmd) spec(now time.Time) (replay.Spec, error) {
 	spec := replay.Spec{Kind: replay.JobKind(c.Kind), Actor: c.actor(), Reason: c.Reason}
 	sel := &spec.Selection
 	sel.All = c.All
-	for _, one := range []struct {
-		flag string
-		from *string
-		into *string
-	}{
-		{"--stream", c.Stream, &sel.Stream},
-		{"--type", c.Type, &sel.Type},
-		{"--topic", c.Topic, &sel.Topic},
-		{"--tenant", c.Tenant, &sel.Tenant},
-		{"--shadow-prefix", c.ShadowPrefix, &spec.Prefix},
-		{"--shadow-stream", c.ShadowStream, &spec.Stream},
-	} {
-		if err := given(one.flag, one.from, one.into); err != nil {
-			return spec, err
-		}
+	err := cmp.Or(
+		given("--stream", c.Stream, &sel.Stream), given("--topic", c.Topic, &sel.Topic),
+		given("--type", c.Type, &sel.Type), given("--tenant", c.Tenant, &sel.Tenant),
+		given("--shadow-prefix", c.ShadowPrefix, &spec.Prefix), given("--shadow-stream", c.ShadowStream, &spec.Stream))
+	if err != nil {
+		return spec, err
 	}
 	if c.ShadowPrefix != nil || c.ShadowStream != nil {
 		spec.Destination = replay.Shadow
@@ -140,26 +133,17 @@ func (c *replayStartCmd) spec() (replay.Spec, error) {
 			*into = *one.from
 		}
 	}
-	for _, one := range []struct {
-		flag string
-		from *string
-		into **time.Time
-	}{{"--since", c.Since, &sel.Since}, {"--until", c.Until, &sel.Until}} {
-		at, err := moment(one.flag, one.from, time.Now())
-		if err != nil {
-			return spec, err
-		}
-		if !at.IsZero() {
-			*one.into = &at
-		}
+	since, until, err := span(c.Since, c.Until, now)
+	if err != nil {
+		return spec, err
 	}
+	sel.Since, sel.Until = pg.OrNull(since), pg.OrNull(until)
 	spec = spec.WithDefaults()
 	return spec, replayRefused(spec.Validate())
 }
 
 func (c *replayStartCmd) Run(s *session) error {
-	spec, err := c.spec()
-	if err != nil {
+	if _, err := c.spec(time.Now()); err != nil {
 		return err
 	}
 	if err := c.paceFlags.validate(); err != nil {
@@ -170,6 +154,14 @@ func (c *replayStartCmd) Run(s *session) error {
 		return err
 	}
 	defer pool.Close()
+	now, err := c.info.present(s.ctx, pool, c.Schema)
+	if err != nil {
+		return err
+	}
+	spec, err := c.spec(now)
+	if err != nil {
+		return err
+	}
 	p := newProgress(s.stderr)
 	plan := replay.Estimate{}
 	if c.DryRun || !c.Yes {

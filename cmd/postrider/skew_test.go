@@ -27,6 +27,7 @@ func TestTimesFromNowAreTheDatabases(t *testing.T) {
 		`SELECT outbox_append('later', 'thing.done', '{}', available_at => clock_timestamp() + interval '1 day')`,
 		`SELECT outbox_append('dead', 'thing.done', '{}')`,
 		`UPDATE outbox SET parked = true, dead_at = clock_timestamp(), attempts = 8, last_error = 'no' WHERE stream_id = 'dead'`,
+		`INSERT INTO outbox_ownership (kind, worker_id, hostname, partition_keys, lease_epochs) VALUES ('taken', gen_random_uuid(), 'me', '{0}', '{1}')`,
 	} {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -37,6 +38,8 @@ func TestTimesFromNowAreTheDatabases(t *testing.T) {
 		want string
 	}{
 		{[]string{"dead", "list", "--since=10m", "--json"}, `"stream_id":"dead"`},
+		{[]string{"replay", "start", "--since=10m", "--dry-run", "--json"}, `"waiting_in_outbox":2`},
+		{[]string{"partitions", "history", "--since=10m", "--json"}, `"me"`},
 		{[]string{"messages", "move", "--stream=later", "--at=0s"}, "moved 1 message"},
 		{[]string{"messages", "list", "--stream=later", "--json"}, `"state":"pending"`},
 	} {

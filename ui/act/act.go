@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
@@ -42,6 +43,21 @@ type Desk struct {
 	// Environment, if there is one, and Version are shown.
 	Environment, Version string
 	Logger               *slog.Logger
+}
+
+// Observe is the present by the database's clock, as far as the last snapshot tells, and that snapshot; nil without one.
+func (d *Desk) Observe(ctx context.Context) (time.Time, *source.Observation) {
+	seen, err := d.Cache.Observe(ctx)
+	if err != nil {
+		return time.Now(), nil
+	}
+	return seen.At.Add(seen.Age), &seen
+}
+
+// Now is the present by the database's clock, of which the times of its rows are.
+func (d *Desk) Now(ctx context.Context) time.Time {
+	now, _ := d.Observe(ctx)
+	return now
 }
 
 // MessageVerb is one of the ways to end a message's wait.

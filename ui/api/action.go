@@ -72,7 +72,7 @@ func (a *API) postMessages(action act.MessageVerb) answer {
 		if err := a.readCommand(w, r, &body); err != nil {
 			return nil, err
 		}
-		selection, err := body.selection(time.Now())
+		selection, err := body.selection(a.desk.Now(r.Context()))
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/ui/act"
@@ -30,7 +29,7 @@ type detailBody struct {
 }
 
 func (a *API) messages(_ http.ResponseWriter, r *http.Request) (any, error) {
-	filter, page, err := messageQuery(r, time.Now())
+	filter, page, err := messageQuery(r, a.desk.Now(r.Context()))
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +51,7 @@ func (a *API) causes(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	filter, err := act.Filter(values, time.Now())
+	filter, err := act.Filter(values, a.desk.Now(r.Context()))
 	if err != nil {
 		return nil, err
 	}

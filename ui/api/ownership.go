@@ -23,7 +23,7 @@ func (a *API) ownership(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := act.OwnershipQuery(values, time.Now())
+	q, err := act.OwnershipQuery(values, a.desk.Now(r.Context()))
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (a *API) postReplay(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := a.readCommand(w, r, &body); err != nil {
 		return nil, err
 	}
-	spec, err := body.spec()
+	spec, err := body.spec(a.desk.Now(r.Context()))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (a *API) postCancelReplay(w http.ResponseWriter, r *http.Request) (any, err
 }
 
 // spec reads the fields as the pages' form has them.
-func (c replayCommand) spec() (replay.Spec, error) {
+func (c replayCommand) spec(now time.Time) (replay.Spec, error) {
 	values, err := given(map[string]*string{
 		"stream": c.Stream, "topic": c.Topic, "type": c.Type, "tenant": c.Tenant, "since": c.Since, "until": c.Until,
 		"from_sequence": decimal(c.From), "to_sequence": decimal(c.To), "rate": fraction(c.Rate),
@@ -116,7 +116,7 @@ func (c replayCommand) spec() (replay.Spec, error) {
 	if c.All {
 		values.Set("all", "true")
 	}
-	return act.ReplaySpec(values, time.Now())
+	return act.ReplaySpec(values, now)
 }
 
 func decimal(n *int64) *string {

@@ -30,7 +30,7 @@ func (p *Pages) audit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now, _ := p.now(r.Context())
+	now := p.desk.Now(r.Context())
 	page := web.Audit{Shell: p.shellOf(r, "Audit", sectionAudit)}
 	if after == 0 {
 		page.Every = listEvery

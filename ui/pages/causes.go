@@ -13,7 +13,7 @@ import (
 )
 
 func (p *Pages) causes(w http.ResponseWriter, r *http.Request) error {
-	now, _ := p.now(r.Context())
+	now := p.desk.Now(r.Context())
 	filter, err := readFilter(r.URL.Query(), now)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ type order struct {
 	changed int64
 }
 
-func readOrder(q url.Values) (order, error) {
+func readOrder(q url.Values, now time.Time) (order, error) {
 	var o order
 	name := q.Get(paramSelected)
 	if o.all = q.Get(paramAll) != ""; o.all {
@@ -56,7 +56,7 @@ func readOrder(q url.Values) (order, error) {
 	}
 	o.MessageVerb = actionsOnMessages[i]
 	var err error
-	if o.filter, err = readFilter(q, time.Now()); err != nil {
+	if o.filter, err = readFilter(q, now); err != nil {
 		return o, err
 	}
 	for name, at := range map[string]time.Time{paramSince: o.filter.Since, paramUntil: o.filter.Until} {
@@ -155,7 +155,7 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) error {
 	if err := p.desk.MayAct(act.Who(r)); err != nil {
 		return err
 	}
-	o, err := readOrder(r.URL.Query())
+	o, err := readOrder(r.URL.Query(), p.desk.Now(r.Context()))
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return nil
 	}
-	o, err := readOrder(q)
+	o, err := readOrder(q, p.desk.Now(r.Context()))
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (p *Pages) message(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now, _ := p.now(r.Context())
+	now := p.desk.Now(r.Context())
 	who := act.Who(r)
 	page := messagePage(detail, now)
 	page.Shell = p.shellOf(r, "Message "+number(detail.Sequence), sectionMessages)

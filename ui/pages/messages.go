@@ -10,7 +10,6 @@ import (
 
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/ui/act"
-	"github.com/postrider/postrider/ui/source"
 	"github.com/postrider/postrider/web"
 )
 
@@ -49,7 +48,7 @@ func readListPage(q url.Values) (listPage, error) {
 
 // messages serves the list. A filter that cannot be used is shown with its complaint, so that it can be mended.
 func (p *Pages) messages(w http.ResponseWriter, r *http.Request) error {
-	now, seen := p.now(r.Context())
+	now, seen := p.desk.Observe(r.Context())
 	filter, err := readFilter(r.URL.Query(), now)
 	page := web.Messages{Shell: p.shellOf(r, "Messages", sectionMessages), Filter: filter.form(seen), Carried: filter.fields()}
 	var at listPage
@@ -157,13 +156,4 @@ func moment(at *time.Time, now time.Time) web.Moment {
 		return web.Moment{}
 	}
 	return web.Moment{At: *at, Now: now}
-}
-
-// now is the present by the database's clock, as far as the last snapshot tells, and that snapshot; nil without one.
-func (p *Pages) now(ctx context.Context) (time.Time, *source.Observation) {
-	seen, err := p.desk.Cache.Observe(ctx)
-	if err != nil {
-		return time.Now(), nil
-	}
-	return seen.At.Add(seen.Age), &seen
 }

@@ -18,7 +18,7 @@ const changesListed = 12
 
 // ownership serves a page of who had which partition, the newest changes first.
 func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) error {
-	now, seen := p.now(r.Context())
+	now, seen := p.desk.Observe(r.Context())
 	given := r.URL.Query()
 	q, err := act.OwnershipQuery(given, now)
 	if err != nil {

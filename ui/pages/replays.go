@@ -37,7 +37,7 @@ func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, 
 	if err != nil {
 		return err
 	}
-	now, _ := p.now(r.Context())
+	now := p.desk.Now(r.Context())
 	page := web.Replays{Shell: p.shellOf(r, "Replays", sectionReplays), Problem: problem, Given: map[string]string{}}
 	if before > 0 {
 		page.Newest = "replays"
@@ -138,7 +138,7 @@ func (p *Pages) confirmReplay(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) askReplay(w http.ResponseWriter, r *http.Request, given url.Values, status int, problem string) error {
-	spec, err := act.ReplaySpec(given, time.Now())
+	spec, err := act.ReplaySpec(given, p.desk.Now(r.Context()))
 	var plan replay.Estimate
 	if err == nil {
 		plan, err = p.desk.CountReplay(r.Context(), act.Who(r), spec)
@@ -187,7 +187,7 @@ func (p *Pages) askCancel(w http.ResponseWriter, r *http.Request, name string, s
 	if err != nil {
 		return err
 	}
-	now, _ := p.now(r.Context())
+	now := p.desk.Now(r.Context())
 	page := web.ReplayCancel{Shell: p.shellOf(r, "End a replay", sectionReplays), Replay: replayRow(j, now), Reason: reason, Problem: problem}
 	return p.send(w, r, status, "replay-cancel", page)
 }
@@ -205,7 +205,7 @@ func (p *Pages) formReplays(w http.ResponseWriter, r *http.Request) error {
 	if given.Get(paramReason) == "" {
 		return p.askReplay(w, r, given, http.StatusBadRequest, "reason: must not be empty: it is for the audit")
 	}
-	spec, err := act.ReplaySpec(given, time.Now())
+	spec, err := act.ReplaySpec(given, p.desk.Now(r.Context()))
 	var j replay.Job
 	if err == nil {
 		expected := flashNumber(q, paramCount)

@@ -24,7 +24,7 @@ func (p *Pages) showResize(w http.ResponseWriter, r *http.Request, status int, g
 	if err != nil {
 		return err
 	}
-	now, _ := p.now(r.Context())
+	now := p.desk.Now(r.Context())
 	page := web.Resize{
 		Shell: p.shellOf(r, "Number of partitions", sectionMonitor), Partitions: census.Partitions, Since: moment(census.ResizedAt, now),
 		Resizing: census.Frozen, Returned: census.Returned, Given: given, Problem: problem,

@@ -13,7 +13,7 @@ import (
 
 // stream serves the life of one stream: a page of its events, the newest first.
 func (p *Pages) stream(w http.ResponseWriter, r *http.Request) error {
-	now, _ := p.now(r.Context())
+	now := p.desk.Now(r.Context())
 	q := r.URL.Query()
 	filter, err := readFilter(url.Values{paramStream: {q.Get(paramStream)}}, now)
 	if err == nil && filter.Stream == "" {
