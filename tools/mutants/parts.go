@@ -76,7 +76,7 @@ func audits() []mutant {
 		},
 		{
 			name: "elsewhere-is-lost", promise: "gaps", breaks: "an audit takes a message that lies in its place for lost",
-			test: falsely("under_other_subjects"), says: "the audit missed",
+			test: falsely("passed_over_by_the_reader"), says: "the audit missed",
 			edits: []edit{{history, "\treturn !other, err\n", "\treturn !other || err == nil, err\n"}},
 		},
 		{

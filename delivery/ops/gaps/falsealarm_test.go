@@ -2,18 +2,16 @@ package gaps_test
 
 import (
 	"context"
-	"log/slog"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
-	"github.com/postrider/postrider/internal/testkit/natstest"
 )
 
 // meddling is a stream with which something happens before or behind the n-th time that it is read.
@@ -29,6 +27,16 @@ func (m *meddling) Scan(ctx context.Context, first, last uint64, fn func([]gaps.
 	err := m.Stream.Scan(ctx, first, last, fn)
 	m.behind(m.n)
 	return err
+}
+
+// passing is a stream whose reader passes over some events.
+type passing struct{ gaps.Stream }
+
+func (p passing) Scan(ctx context.Context, first, last uint64, fn func([]gaps.StoredMessage) error) error {
+	return p.Stream.Scan(ctx, first, last, func(page []gaps.StoredMessage) error {
+		page = slices.DeleteFunc(slices.Clone(page), func(m gaps.StoredMessage) bool { return m.Sequence >= 50 && m.Sequence <= 60 })
+		return fn(page)
+	})
 }
 
 func (b *bundle) purge(t *testing.T, o ...jetstream.StreamPurgeOpt) {
@@ -78,10 +86,10 @@ func inTheStream() map[string]func(*testing.T, *bundle) {
 			t.Helper()
 			more := func(n int) {
 				if n == 1 {
-					b.append(t, 50)
 					b.drain(t)
 				}
 			}
+			b.append(t, 50)
 			b.stream = &meddling{b.stream, 0, func(n int) {
 				if n == 2 {
 					b.purge(t, jetstream.WithPurgeSubject("events.>"))
@@ -150,20 +158,9 @@ func inTheTables() map[string]func(*testing.T, *bundle) {
 			b.remove(t, 50, 60)
 			b.drain(t)
 		},
-		"under other subjects": func(t *testing.T, b *bundle) {
+		"passed over by the reader": func(t *testing.T, b *bundle) { // as under other subjects than are read
 			t.Helper()
-			nc, err := natspub.Connect(b.server.URL(), "test", slog.Default())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(nc.Close)
-			subject, err := natspub.ParseSubject("others.{topic}.{type}")
-			if err == nil {
-				b.stream, err = natspub.NewStreamReader(nc, "", natstest.StreamName, subject)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			b.stream = passing{b.stream}
 		},
 	}
 }
@@ -184,7 +181,7 @@ func TestAnAuditRaisesNoFalseAlarm(t *testing.T) {
 			waiting := b.exec(t, `UPDATE outbox SET attempts = 0`)
 			c := b.auditor(t, true).wants(t, 0, 0, 0)
 			t.Logf("%+v", c)
-			if now := b.exec(t, `UPDATE outbox SET attempts = 0`); now != waiting {
+			if now := b.exec(t, `UPDATE outbox SET attempts = 0`); now > waiting {
 				t.Errorf("%d wait, before it were %d", now, waiting)
 			}
 		})
