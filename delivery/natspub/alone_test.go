@@ -50,7 +50,7 @@ func TestWithoutBatchesAllGoOneByOne(t *testing.T) {
 // A record that names many places is larger than one that names a batch: where messages are to be small, it names fewer.
 func TestRecordsOfPlacesFitTheStream(t *testing.T) {
 	t.Parallel()
-	b := setup(t, 1, inTurn, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 10 })
+	b := setup(t, 1, inTurn, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 2 << 10 })
 	var workers []*worker
 	for id := range partition.ID(8) {
 		workers = append(workers, b.worker(t, id, 7, natspub.FencedConfig{}))
@@ -59,7 +59,7 @@ func TestRecordsOfPlacesFitTheStream(t *testing.T) {
 	const far = 1 << 60 // as long as a sequence may be
 	send := func(w *worker, first int64) error {
 		var messages []delivery.Message
-		for i := range int64(5) { // as many as a call takes here
+		for i := range int64(26) { // as many as a call takes here
 			m := newMessage(first+i<<50, "s", "x")
 			m.Generation = 1 << 30
 			messages = append(messages, m)

@@ -202,14 +202,34 @@ func (b bundle) edit(t *testing.T, change func(*jetstream.StreamConfig)) {
 // No message is accused where the stream stops capturing it: the partition waits.
 func TestALostSubjectIsNobodysFault(t *testing.T) {
 	t.Parallel()
+	for name, topic := range map[string]string{"of all messages": "shop", "of the first one": "elsewhere"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1)
+			w := b.worker(t, 0, 1, natspub.FencedConfig{})
+			w.take(t)
+			b.edit(t, func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.elsewhere.>", "outbox.fence.>"} })
+			messages := []delivery.Message{newMessage(1, "s", "x"), newMessage(2, "t", "x")}
+			messages[1].Topic = topic
+			for i, o := range publish(t, w, delivery.Batch{Lease: w.lease, Messages: messages}) {
+				if o.Kind != delivery.Unresolved || !errors.Is(o.Err, natspub.ErrStreamUnfit) {
+					t.Errorf("message %d: %+v", i, o)
+				}
+			}
+		})
+	}
+}
+
+// Nor is one accused that is too large for a stream which takes no records any more, either.
+func TestAMessageTooLargeForAnUnfitStreamIsNotAccused(t *testing.T) {
+	t.Parallel()
 	b := setup(t, 1)
 	w := b.worker(t, 0, 1, natspub.FencedConfig{})
 	w.take(t)
-	b.edit(t, func(c *jetstream.StreamConfig) { c.Subjects = []string{"events.elsewhere.>", "outbox.fence.>"} })
-	for i, o := range publish(t, w, delivery.Batch{Lease: w.lease, Messages: []delivery.Message{newMessage(1, "s", "x"), newMessage(2, "t", "x")}}) {
-		if o.Kind != delivery.Unresolved || !errors.Is(o.Err, natspub.ErrStreamUnfit) {
-			t.Errorf("message %d: %+v", i, o)
-		}
+	b.edit(t, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 900 })
+	large := newMessage(1, "s", strings.Repeat("x", 2000))
+	if o := publish(t, w, delivery.Batch{Lease: w.lease, Messages: []delivery.Message{large}}); o[0].Kind != delivery.Unresolved || !errors.Is(o[0].Err, natspub.ErrStreamUnfit) {
+		t.Errorf("message 0: %+v", o[0])
 	}
 }
 
