@@ -277,7 +277,7 @@ func (b *bundle) byEventOf(t *testing.T, stream, filter string) map[string]strin
 	found := map[string]string{}
 	b.each(t, stream, filter, func(m jetstream.Msg) {
 		h := m.Headers()
-		for _, name := range []string{"Nats-Msg-Id", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Expected-Stream", "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"} {
+		for _, name := range []string{"Nats-Msg-Id", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit", "Nats-Expected-Stream", "Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"} {
 			h.Del(name)
 		}
 		var lines []string

@@ -33,6 +33,7 @@ func Headers() []HeaderRule {
 		{"Nats-Msg-Id", false, "", "What the stream of a shadow replay drops repeats by."},
 		{"Nats-Batch-Id", false, "", "The atomic batch that the message came with."},
 		{"Nats-Batch-Sequence", false, natural, "The message's place in its batch."},
+		{"Nats-Batch-Commit", false, natural, "The message is the last one of its batch."},
 		{"Nats-Expected-Stream", false, "", "The stream that a message which came by itself was stored in."},
 		{"Nats-Expected-Last-Subject-Sequence", false, natural, "The record behind which it was stored."},
 		{"Nats-Expected-Last-Subject-Sequence-Subject", false, `.`, "Where that record lies."},
