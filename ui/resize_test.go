@@ -20,6 +20,7 @@ import (
 
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/resize"
+	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/ui"
@@ -47,10 +48,11 @@ func (r *rang) all() string {
 func newRunner(t *testing.T, pool *pgxpool.Pool, patience time.Duration) (runner *resize.Runner, bells *rang, stop func()) {
 	t.Helper()
 	bells = &rang{}
+	nc := natstest.Start(t, 1).Connect(t)
 	runner = resize.NewRunner(resize.Config{
 		Schema: "public", Timeout: patience, Logger: slog.New(slog.DiscardHandler),
 		Connect: func(context.Context) (resize.Broker, error) {
-			publisher, err := natspub.NewRehearsal(nil, natspub.RehearsalConfig{}, slog.New(slog.DiscardHandler))
+			publisher, err := natspub.NewRehearsal(nc, natspub.RehearsalConfig{}, slog.New(slog.DiscardHandler))
 			return resize.Broker{Publisher: publisher, Ring: bells.ring, Close: func() {}}, err
 		},
 	}, pool, func(ctx context.Context) (*pgxpool.Pool, error) { return pgxpool.NewWithConfig(ctx, pool.Config()) })
