@@ -27,7 +27,7 @@ func checkBudget(t *testing.T, where, drain string, pause, grace int) {
 // The budget of every deployment rests on this formula.
 func TestStopTimeoutIsThePrograms(t *testing.T) {
 	t.Parallel()
-	if !strings.Contains(read(t, "cmd/postrider/worker.go"), "func stopTimeout(drain time.Duration) time.Duration { return 2*drain + 5*time.Second }") {
+	if !strings.Contains(read(t, "cmd/postrider/worker.go"), "fx.StopTimeout(2*c.Coordinator.DrainTimeout+5*time.Second)") {
 		t.Error("the program's stop time-out is another one: deploy/ and this package count with 2 * drain + 5 s")
 	}
 }
