@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"path"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -70,6 +72,10 @@ func loadMigrations() ([]string, error) {
 	}
 	texts := make([]string, len(names))
 	for n, name := range names {
+		number, _, _ := strings.Cut(path.Base(name), "_")
+		if version, err := strconv.Atoi(number); err != nil || version != n+1 {
+			return nil, fmt.Errorf("migration %s does not follow number %d", name, n)
+		}
 		text, err := migrations.ReadFile(name)
 		if err != nil {
 			return nil, err
