@@ -161,24 +161,30 @@ func (f *Fenced) stored(ctx context.Context, p part) (part, uint64, error) {
 	if err != nil || m.sequence == end && is(named[len(named)-1], entryOf("", m.header, end)) { // where the last one is, all are
 		return p, end, err
 	}
-	for at := p.First; at <= end; at = m.sequence + 1 {
-		if m, err = f.api.next(ctx, ">", at); err != nil {
+	other, behind := end+1, m.sequence > end // the first position of another message: each behind it is another's, too
+	for low, high := p.First, end; low <= high; {
+		middle := low + (high-low)/2
+		m, err := f.api.next(ctx, ">", middle)
+		if err != nil {
 			return p, 0, err
 		}
-		if m.sequence > end {
-			break
+		within := m.sequence > 0 && m.sequence <= end
+		if within && is(named[m.sequence-p.First], entryOf("", m.header, m.sequence)) {
+			low = m.sequence + 1
+			continue
 		}
-		if m.sequence == 0 { // an old leader: what asks lies behind
-			return p, 0, fmt.Errorf("%w: stream %s gives nothing at or behind %d, and must have a record", delivery.ErrOutage, f.cfg.Stream, at)
+		if within {
+			other, behind = m.sequence, true
 		}
-		if n := m.sequence - p.First; !is(named[n], entryOf("", m.header, m.sequence)) {
-			return p.upTo(n), m.sequence - 1, nil
-		}
+		high = middle - 1
 	}
-	return p, end, nil
+	if !behind { // an old leader: the record of who asks lies there
+		return p, 0, fmt.Errorf("%w: stream %s gives nothing behind a batch at %d, and must have a record", delivery.ErrOutage, f.cfg.Stream, p.First)
+	}
+	return p.upTo(other - p.First), other - 1, nil
 }
 
-// is tells whether a stored message is that one.
+// is compares a stored message with one that a record names.
 func is(d delivery.Delivered, m gaps.StoredMessage) bool {
 	return d.Sequence == m.Sequence && d.Identity == delivery.IdentityOf(m.EventID) && d.Generation+d.Era == m.Generation
 }
@@ -209,7 +215,7 @@ func (f *Fenced) walk(ctx context.Context, id partition.ID, p part, before uint6
 	return found, nil
 }
 
-// chunkOfWalk is how many positions are read at once.
+// chunkOfWalk bounds the positions that are read at once.
 const chunkOfWalk = 64
 
 // walks are under way at once where many partitions are taken, and go through the same messages: each chunk is read for all of them.

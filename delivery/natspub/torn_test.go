@@ -1,6 +1,7 @@
 package natspub_test
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,18 +117,21 @@ func TestATornBatchIsNotStoredTwice(t *testing.T) {
 // Whoever purges events leaves their records. A batch of which nothing is left is not torn, and not lost.
 func TestAPurgeOfEventsTearsNoBatch(t *testing.T) {
 	t.Parallel()
-	for name, purge := range map[string]jetstream.StreamPurgeOpt{"all": jetstream.WithPurgeSubject("events.>"), "the first ones": jetstream.WithPurgeSequence(5)} {
+	events := jetstream.WithPurgeSubject("events.>")
+	for name, remove := range map[string]func(context.Context, jetstream.Stream) error{
+		"all": func(ctx context.Context, s jetstream.Stream) error { return s.Purge(ctx, events) },
+		"the first ones": func(ctx context.Context, s jetstream.Stream) error {
+			return s.Purge(ctx, events, jetstream.WithPurgeSequence(5))
+		},
+		"the last one": func(ctx context.Context, s jetstream.Stream) error { return s.DeleteMsg(ctx, 5) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t, 1)
 			w := b.worker(t, 3, 7, natspub.FencedConfig{})
 			w.take(t)
 			w.publish(t, newMessage(1, "s", "x"), newMessage(2, "s", "x"), newMessage(3, "s", "x"))
-			options := []jetstream.StreamPurgeOpt{purge}
-			if name != "all" {
-				options = append(options, jetstream.WithPurgeSubject("events.>"))
-			}
-			if err := b.stream.Purge(t.Context(), options...); err != nil {
+			if err := remove(t.Context(), b.stream); err != nil {
 				t.Fatal(err)
 			}
 			heir := b.worker(t, 3, 8, natspub.FencedConfig{})

@@ -265,7 +265,7 @@ func singles() []mutant {
 		{
 			name: "purged-batch-is-torn", promise: "P4", breaks: "messages that somebody removed count as never stored",
 			test: of("TestAPurgeOfEventsTearsNoBatch"), says: "want all three",
-			edits: []edit{{single, "\t\tif m.sequence > end {\n\t\t\tbreak\n\t\t}\n", "\t\tif m.sequence > end {\n\t\t\treturn p, at - 1, nil\n\t\t}\n"}},
+			edits: []edit{{single, "\t\tif within {\n\t\t\tother, behind = m.sequence, true\n", "\t\tif true {\n\t\t\tother, behind = middle, true\n"}},
 		},
 		{
 			name: "single-counts-before-it-is-closed", promise: "P1", breaks: "a message is published for the relay before a record names it",

@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// AuditConfig says how a worker audits the stream.
+// AuditConfig bounds and wires a worker's audits of the stream.
 type AuditConfig struct {
 	// Every is the time within which a loss is found: an audit begins twice in it, and takes up to a quarter.
 	Every time.Duration
