@@ -48,7 +48,7 @@ func stream() []mutant {
 				fenced,
 				"delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}\n\t}\n",
 				"delivery.FencedError{Epoch: found.Epoch, Ours: t.lease.Epoch}\n\tdefault:\n" +
-					"\t\tt.kept, t.fence, t.parts = at, at, found.located(at)\n\t\treturn true, nil\n\t}\n",
+					"\t\tt.kept, t.fence, t.parts, t.lives = at, at, found.located(at), reborn(found.Lives, t.known.Life, kept)\n\t\treturn true, nil\n\t}\n",
 			}},
 		},
 		{
