@@ -10,8 +10,7 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// openAudit makes what compares the stream with the history. Of the cluster's workers the owner of the first partition does so: its
-// lease is the claim.
+// openAudit makes the auditor, which compares the stream with the history. Only the owner of the cluster's first partition runs it.
 func (w *Worker) openAudit(ctx context.Context) error {
 	if w.cfg.Audit == 0 || w.cfg.Once {
 		return nil
@@ -35,7 +34,7 @@ func (w *Worker) openAudit(ctx context.Context) error {
 	return nil
 }
 
-// leads ends with the first partition's lease; nil: another worker has it.
+// leads returns a context that ends with the first partition's lease; nil: another worker owns it.
 func (w *Worker) leads() context.Context {
 	if first := w.keeper.Set().Get(0); first != nil {
 		return first.Context()
@@ -43,7 +42,7 @@ func (w *Worker) leads() context.Context {
 	return nil
 }
 
-// unfit says why nothing may be published now.
+// unfit returns why nothing may be published now.
 func (w *Worker) unfit(ctx context.Context) error {
 	now, err := w.relay.Look(ctx)
 	return cmp.Or(err, now.Unfit, w.board.Err())

@@ -21,20 +21,20 @@ import (
 	"github.com/postrider/postrider/outbox/schema"
 )
 
-// The topic and the type of the events that Config.Canary appends. Nobody else should use the topic, by which consumers leave them out.
+// Config.Canary appends events of this topic and type. Consumers leave them out by the topic, so nobody else should use it.
 const (
 	CanaryTopic = "postrider"
 	CanaryType  = "canary"
 )
 
 const (
-	canaryStreams = 256 // one after the other, so that in time they come through most partitions
+	canaryStreams = 256 // used in turn, so that canaries reach most partitions
 	canaryTimeout = 5 * time.Second
-	canaryLook    = time.Second // between looks at a stream that does not hold it yet, at most
+	canaryLook    = time.Second // the longest pause between reads of the stream
 )
 
-// canary appends an event each interval and looks for it in the stream. Of the cluster's workers the owner of the first partition does so.
-// While one of a stream (of events) was not read no other follows there, so that a partition that stands still gathers few.
+// canary appends an event each interval and reads it back; only the owner of the cluster's first partition does so. A stream of events has
+// one canary in flight, so a stalled partition gathers few.
 type canary struct {
 	w        *Worker
 	log      *slog.Logger
@@ -43,10 +43,10 @@ type canary struct {
 	reader   *natspub.StreamReader
 
 	streams, sent int
-	waiting       map[int]*flight // by the stream
-	after         uint64          // what was not read is stored at this position or behind it
-	created       time.Time       // when the stream of NATS was
-	seen          time.Time       // the begin of the last look that reached the stream's end
+	waiting       map[int]*flight // by the stream of events
+	after         uint64          // canaries not yet read are stored at this position or later
+	created       time.Time       // the creation time of the stream of NATS
+	seen          time.Time       // when the last read that reached the stream's end began
 
 	checks, failures prometheus.Counter
 	seconds          *prometheus.HistogramVec
@@ -133,7 +133,7 @@ func (c *canary) run(ctx context.Context) error {
 
 func (c *canary) leads() bool { return c.w.leads() != nil }
 
-// round appends one and looks for it, until the interval is over.
+// round appends a canary and polls the stream for it, until the interval is over.
 func (c *canary) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.w.cfg.Canary)
 	defer cancel()
@@ -191,7 +191,7 @@ func (c *canary) append(ctx context.Context, stream int) error {
 	return nil
 }
 
-// look reads what the stream has of canaries, and notes those that wait.
+// look reads the stream's new canaries, and times those in flight.
 func (c *canary) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, canaryTimeout)
 	defer cancel()
@@ -217,7 +217,7 @@ func (c *canary) look(ctx context.Context) error {
 	}
 }
 
-// bury discards canaries that died: nobody waits for them. Their events stay.
+// bury discards dead canaries, since nobody waits for them. Their events stay.
 func (c *canary) bury(ctx context.Context) error {
 	if len(c.waiting) == 0 {
 		return nil
@@ -234,8 +234,8 @@ func (c *canary) bury(ctx context.Context) error {
 	return fmt.Errorf("%d died, and were discarded: see postrider messages list --topic %s --state discarded", died.Count, CanaryTopic)
 }
 
-// giveUp forgets the one that has waited for longest if the stream can be read, and nothing has it to deliver any more: somebody discarded
-// it, the stream was purged, or a failover forgot it.
+// giveUp forgets the oldest canary if the stream can be read and no table still has the canary to deliver: somebody discarded it, the
+// stream was purged, or a failover forgot it.
 func (c *canary) giveUp(ctx context.Context) error {
 	stream, f := c.oldest()
 	if f == nil || c.seen.Sub(f.committed) < 2*c.w.cfg.Canary {
@@ -254,7 +254,7 @@ func (c *canary) giveUp(ctx context.Context) error {
 	return fmt.Errorf("%w, and nothing brings it there: it is %s", f.missing(), d.State)
 }
 
-// oldest is the one that has waited for longest, with its stream; nil: none waits.
+// oldest returns the canary longest in flight, with its stream; nil: none is.
 func (c *canary) oldest() (stream int, oldest *flight) {
 	for n, f := range c.waiting {
 		if oldest == nil || f.committed.Before(oldest.committed) {
@@ -272,7 +272,7 @@ func (c *canary) overdueOne() error {
 	return f.missing()
 }
 
-// say tells what is wrong; nil: nothing.
+// say reports a fault once, and its end; nil: none.
 func (c *canary) say(wrong error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -288,7 +288,7 @@ func (c *canary) say(wrong error) {
 	}
 }
 
-// trouble is what it said last.
+// trouble returns the last fault that say reported.
 func (c *canary) trouble() string {
 	if c == nil {
 		return ""

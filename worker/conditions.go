@@ -20,8 +20,7 @@ import (
 )
 
 func (w *Worker) openBroker(context.Context) (err error) {
-	// The worker's own come last: a connection that is given up would never deliver again. One that keeps messages for later is refused by
-	// the publishers.
+	// The worker's options come last: a connection that is given up would never deliver again. Publishers refuse one that buffers messages.
 	options := append(slices.Clone(w.cfg.NATSOptions), nats.MaxReconnects(-1), w.heardRefusals())
 	if w.nc, err = natspub.Connect(w.cfg.NATSURL, "postrider", w.log, options...); err != nil {
 		return field("NATSURL (--nats-url)", err)
@@ -30,8 +29,8 @@ func (w *Worker) openBroker(context.Context) (err error) {
 	return nil
 }
 
-// heardRefusals reports what NATS refuses as soon as it says so: what was refused gets no answer, and would be waited for. Requests to
-// JetStream are asked again each second by a probe, and nothing hangs on a bell.
+// heardRefusals reports a refusal of NATS at once: a refused request gets no answer, so it would time out. A probe repeats requests to
+// JetStream each second, and nothing depends on a doorbell.
 func (w *Worker) heardRefusals() nats.Option {
 	ignored := []string{"$JS.", outbox.BellSubject(w.cfg.Schema)}
 	if w.cfg.Stream.APIPrefix != "" {
@@ -52,7 +51,7 @@ func (w *Worker) heardRefusals() nats.Option {
 	}
 }
 
-// watchConditions asks both servers each second, so that a cause is known although nothing is to be delivered.
+// watchConditions probes both servers each second, so that a cause is known even while no event waits.
 func (w *Worker) watchConditions(ctx context.Context) error {
 	needs := pg.Needs(w.store.Way(), w.leases.Way())
 	return w.board.Watch(ctx,
@@ -62,7 +61,7 @@ func (w *Worker) watchConditions(ctx context.Context) error {
 				return nil
 			}
 			now, err := w.relay.Look(ctx)
-			if err != nil && w.relay.Flows() { // it is busy, not away
+			if err != nil && w.relay.Flows() { // the server is busy, not away
 				return nil
 			}
 			if err != nil {
@@ -74,7 +73,7 @@ func (w *Worker) watchConditions(ctx context.Context) error {
 	)
 }
 
-// preconditionsEvery is how often the catalog is asked again for what a start refuses: it takes one round trip of some milliseconds.
+// preconditionsEvery is the interval of checks of a start's preconditions: each takes one round trip of some milliseconds.
 const preconditionsEvery = 30 * time.Second
 
 // watchPreconditions has delivery pause while a precondition of the order does not hold.
@@ -102,7 +101,7 @@ func (w *Worker) watchPreconditions(ctx context.Context) error {
 	}
 }
 
-// tellFaults logs why writes fail or have no events, unless that was told already.
+// tellFaults logs why writes fail or have no events, and returns that text; it does not repeat told.
 func (w *Worker) tellFaults(ctx context.Context, told string) string {
 	ctx, cancel := context.WithTimeout(ctx, preconditionsEvery)
 	defer cancel()
@@ -125,14 +124,14 @@ func (w *Worker) tellFaults(ctx context.Context, told string) string {
 	return now
 }
 
-// ErrClosed ends a worker whose connection to NATS its client library gave up for good, as it does after some refusals of the server: a
-// message above a max_payload that was lowered meanwhile is one. Another worker can go on in its place.
+// ErrClosed ends a worker whose NATS client gave the connection up for good. It does so after some refusals of the server, such as of a
+// message above a lowered max_payload. Another worker can take its place.
 var ErrClosed = closed.Err
 
 // watchConnection returns when nothing can be sent on the connection any more.
 func (w *Worker) watchConnection(ctx context.Context) error { return closed.Connection(ctx, w.nc) }
 
-// connected says why there is no connection to NATS.
+// connected returns an error while there is no connection to NATS.
 func (w *Worker) connected() error {
 	switch {
 	case w.nc.IsConnected():
@@ -143,7 +142,7 @@ func (w *Worker) connected() error {
 	return natspub.ErrNotConnected
 }
 
-// Ready tells what keeps this worker from delivering; nil: nothing.
+// Ready returns why this worker cannot deliver; nil: it can.
 func (w *Worker) Ready(ctx context.Context) error {
 	if err := w.board.Err(); err != nil {
 		return err

@@ -24,14 +24,14 @@ import (
 	"github.com/postrider/postrider/ui"
 )
 
-// Config says where a worker works, and how. What is left zero is as `postrider run` has it by default.
+// Config holds a worker's settings. A field left zero has the default of `postrider run`.
 type Config struct {
-	// DatabaseURL is PostgreSQL's URL or DSN; for what it leaves out pgx reads the PG* variables. The role needs a relay's rights, and with
-	// a monitor those of an operator.
+	// DatabaseURL is PostgreSQL's URL or DSN; pgx reads missing parts from the PG* variables. The role needs a relay's rights, with a
+	// monitor an operator's, too.
 	DatabaseURL string
-	// Database takes the place of DatabaseURL where more is to be said, such as where passwords come from (BeforeConnect). How many
-	// connections there are is the worker's: 6, 1 for Audit, up to 2 while somebody uses its monitor, and up
-	// to 4 while that changes the number of partitions.
+	// Database replaces DatabaseURL where a URL is not enough, such as for changing passwords (BeforeConnect). The worker decides the
+	// number of connections: 6, 1 for Audit, up to 2 while somebody uses its monitor, and up to 4 while that changes the number of
+	// partitions.
 	Database *pgxpool.Config
 	// Schema of the outbox's tables. Defaults to "public".
 	Schema string
@@ -39,15 +39,16 @@ type Config struct {
 	Partitions int
 	// NATSURL is the servers' URLs, separated by commas. Defaults to nats.DefaultURL.
 	NATSURL string
-	// NATSOptions say more, such as how to log in. How the connection is made again is the worker's, which hears its errors, too. A domain of
-	// JetStream is Stream.APIPrefix's.
+	// NATSOptions hold further options, such as the login. The worker decides on reconnects, and handles the connection's errors. A domain
+	// of JetStream belongs into Stream.APIPrefix.
 	NATSOptions []nats.Option
 	// Stream is checked, and made when it is missing and Create is set. Its Subject is Shape's, its Control the outbox's. Its Name
-	// defaults to what is stored with the outbox, or natspub.DefaultStream; where another one is stored New refuses it.
+	// defaults to the outbox's stored one, or natspub.DefaultStream; New refuses another than the stored one.
 	Stream natspub.StreamConfig
-	// Shape says how an event becomes a message. Its Subject is as Stream's Name, or natspub.DefaultSubject. Replays that would make others are refused where Heartbeat.Shape describes it.
+	// Shape makes messages of events. Its Subject defaults to the stored one, or natspub.DefaultSubject. Where Heartbeat.Shape
+	// describes it, replays that would make other messages are refused.
 	Shape natspub.Shape
-	// AckTimeout is the longest that the broker may be silent while acknowledgements are awaited; at least 10 ms. Defaults to 5 s.
+	// AckTimeout bounds the broker's silence while acknowledgements are awaited; at least 10 ms. Defaults to 5 s.
 	AckTimeout time.Duration
 	Lease      lease.Config
 	// Heartbeat's TTL defaults to Lease.TTL, Coordinator's Interval to a quarter of it, but 1 s at most.
@@ -56,31 +57,31 @@ type Config struct {
 	Delivery    delivery.Config
 	// Retention defaults to 7 days of history.
 	Retention *delivery.RetentionConfig
-	// Canary is how often one worker of the cluster appends an event of CanaryTopic and waits until it can be read from the stream, for
-	// metrics and status; 1 s to 24 h. The role needs EXECUTE on outbox_append_batch for it. Defaults to 0: never.
+	// Canary is the interval at which one worker of the cluster appends an event of CanaryTopic and reads it back from the stream; 1 s to
+	// 24 h. Metrics and status show the result. The role needs EXECUTE on outbox_append_batch. Defaults to 0: never.
 	Canary time.Duration
-	// Audit is the time within which one worker of the cluster finds what the stream has lost in its middle; 10 s to 720 h. Delivery.Lost
-	// says what is done about that. Defaults to 0: nobody looks.
+	// Audit is the time within which one worker of the cluster finds losses in the stream's middle; 10 s to 720 h. Delivery.Lost decides
+	// what follows. Defaults to 0: never.
 	Audit time.Duration
-	// Alone delivers all partitions without coordination; Run fails beside other workers.
+	// Alone makes the worker deliver all partitions without coordination; Run fails beside other workers.
 	Alone bool
-	// Once ends Run when everything was delivered that can be now.
+	// Once ends Run when every event that can be delivered now was.
 	Once bool
-	// Monitor makes the worker's monitor. Where Addr is not empty New listens there and Run serves. Its Source, Operator, Ready, Version and
-	// Logger are the worker's, and so is Gatherer unless one is given. Defaults to none.
+	// Monitor configures the worker's monitor. Where Addr is not empty New listens there and Run serves. The worker sets Source, Operator,
+	// Ready, Version, Logger, and a missing Gatherer. Defaults to none.
 	Monitor *ui.ServerConfig
-	// TracerProvider returns what makes the spans of the worker of that id; the caller shuts it down. Defaults to none.
+	// TracerProvider returns the provider of a worker's spans, by its id; the caller shuts it down. Defaults to none.
 	TracerProvider func(id partition.WorkerID) (trace.TracerProvider, error)
-	// Registerer has the metrics until Run ends, and those of no other worker. Defaults to none; the monitor has them in any case.
+	// Registerer has the metrics until Run ends; no other worker may share it. Defaults to none; the monitor has them in any case.
 	Registerer prometheus.Registerer
-	// Logger is that of everything whose own Config names none. Defaults to slog.Default.
+	// Logger serves each part whose own Config names none. Defaults to slog.Default.
 	Logger *slog.Logger
 }
 
-// ErrConfig is wrapped by every complaint about a value with which starting again is of no use.
+// ErrConfig is wrapped by errors about values with which starting again is of no use.
 var ErrConfig = errors.New("worker configuration")
 
-// field says which field an error is about, and which flag of `postrider run`.
+// field wraps an error with the names of its field and of the flag of `postrider run`.
 func field(name string, err error) error {
 	if err == nil {
 		return nil
@@ -88,7 +89,7 @@ func field(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// refused is field for what wraps one of the causes, or for everything where there are none, as ErrConfig.
+// refused is field for an error that wraps one of the causes, or any where none are given, as ErrConfig.
 func refused(name string, err error, causes ...error) error {
 	if err = field(name, err); err == nil || len(causes) > 0 && !slices.ContainsFunc(causes, func(c error) bool { return errors.Is(err, c) }) {
 		return err
@@ -96,7 +97,7 @@ func refused(name string, err error, causes ...error) error {
 	return fmt.Errorf("%w: %w", ErrConfig, err)
 }
 
-// WithDefaults fills the fields that were left zero, but for what is stored with the outbox.
+// WithDefaults fills the fields that were left zero, except for settings stored with the outbox.
 func (c Config) WithDefaults() Config {
 	c.Schema, c.NATSURL = cmp.Or(c.Schema, "public"), cmp.Or(c.NATSURL, nats.DefaultURL)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -132,7 +133,7 @@ func (c Config) Validate() error {
 	}
 	if c.Monitor != nil {
 		config := *c.Monitor
-		config.Options.Source = struct{ ui.Source }{} // it is not there yet
+		config.Options.Source = struct{ ui.Source }{} // the source does not exist yet
 		monitor = config.Validate()
 	}
 	work := c.Delivery.WithDefaults()
@@ -160,7 +161,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// pools is what all pools begin with.
+// pools returns the configuration that all pools share.
 func (c Config) pools() (*pgxpool.Config, error) {
 	if c.Database != nil {
 		return c.Database, nil

@@ -16,13 +16,13 @@ import (
 	"github.com/postrider/postrider/ui"
 )
 
-// operatorConnections are for people who look or act: they must not hold up leases and deliveries.
+// operatorConnections serve people apart: their statements must not hold up leases and deliveries.
 const operatorConnections = 2
 
-// resizeConnections are for a resize that the monitor is asked for: a lock, its renewal, and the rows.
+// resizeConnections serve a resize by the monitor: a lock, its renewal, and the rows.
 const resizeConnections = 4
 
-// listens tells whether the monitor has a server of its own.
+// listens reports whether the monitor has a server of its own.
 func (w *Worker) listens() bool { return w.monitor != nil && w.cfg.Monitor.Addr != "" }
 
 func (w *Worker) openMonitor(ctx context.Context) error {
@@ -59,7 +59,7 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 	if o.Replays, err = replay.New(ctx, pool, w.cfg.Schema, w.events); err != nil {
 		return err
 	}
-	if !w.cfg.Alone { // nobody asks this worker for its partitions: the resize would end it, and itself with it
+	if !w.cfg.Alone { // a worker alone yields no partition: the resize would end it, and itself with it
 		o.Resizes = w.resizes(pool)
 	}
 	if w.monitor, err = ui.Compose(ctx, config, source, operator, w.metrics); err != nil {
@@ -72,7 +72,7 @@ func (w *Worker) openMonitor(ctx context.Context) error {
 	return field("Monitor (--http-addr)", err)
 }
 
-// resizes changes the number of partitions by this worker's publisher: taking a partition leaves nothing in it.
+// resizes returns the runner of resizes. It shares this worker's publisher, since taking a partition leaves no state there.
 func (w *Worker) resizes(look *pgxpool.Pool) *resize.Runner {
 	broker := resize.Broker{
 		Publisher: w.publisher, Ring: func(bell string) { _ = w.nc.Publish(outbox.BellSubject(w.cfg.Schema)+bell, nil) }, Close: func() {},

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// horizonInterval is how long a reading is good for: what it warns of takes minutes, and each worker is asked by each scraper.
+	// horizonInterval is the lifetime of a reading: the fault takes minutes to grow, and each scraper asks each worker.
 	horizonInterval = 15 * time.Second
 	horizonTimeout  = 2 * time.Second
 )
 
-// registerProbes exposes what a worker knows of the servers that it works with.
+// registerProbes registers the metrics of the servers that the worker uses.
 func (w *Worker) registerProbes() error {
 	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -41,8 +41,8 @@ func (w *Worker) registerProbes() error {
 	return nil
 }
 
-// horizonCollector reports what holds vacuum back. Where that cannot be read it
-// reports nothing: a missing series can be alerted on, an old number can't.
+// horizonCollector reports how far vacuum is held back. A failed read reports nothing: a missing series can raise an alert, an old number
+// cannot.
 type horizonCollector struct {
 	read              func(context.Context) (delivery.Horizon, error)
 	age, transactions *prometheus.Desc

@@ -6,7 +6,7 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 )
 
-// batches is this worker's share of the atomic batches that one stream admits.
+// batches returns this worker's quota of the atomic batches that one stream admits.
 func (w *Worker) batches() int {
 	return min(max(1, natspub.MaxBatchesTotal/max(1, w.coordinator.Members())), natspub.MaxBatchesTotal/2)
 }

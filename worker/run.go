@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Run joins the cluster and delivers until the context ends; then it drains, gives its leases back, leaves, and returns nil. It returns the
-// error of the first part that fails, after the others stopped in good order. Everything is closed then: a worker runs once.
+// Run joins the cluster and delivers until the context ends; then it drains, releases its leases, leaves, and returns nil. It returns the
+// error of the first part that fails, after the others stopped in order. A worker runs once: Run closes it.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.Close()
 	parts := []part{
@@ -56,7 +56,7 @@ type part struct {
 	ended chan error
 }
 
-// start runs it until stop: the parts stop one after the other, not when ctx ends. A part that ends before ends the worker.
+// start runs the part until stop, not until ctx ends, as the parts stop one after the other. A part that ends by itself ends the worker.
 func (p *part) start(ctx context.Context, end func()) {
 	ctx, p.cease = context.WithCancel(context.WithoutCancel(ctx))
 	p.ended = make(chan error, 1)
@@ -68,13 +68,13 @@ func (p *part) start(ctx context.Context, end func()) {
 
 func (p *part) stop() error {
 	p.cease()
-	if err := <-p.ended; err != nil && !errors.Is(err, context.Canceled) { // told to stop before it had begun
+	if err := <-p.ended; err != nil && !errors.Is(err, context.Canceled) { // it was stopped before it began
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
 	return nil
 }
 
-// errFenced ends a worker without leasing when another worker took over.
+// errFenced ends a worker without leases when another worker took over.
 var errFenced = errors.New("another worker took the partitions over, or the database is older than its stream; a worker without leasing (--no-leasing) must run alone")
 
 // runAlone delivers every partition without coordination.
@@ -92,7 +92,7 @@ func (w *Worker) runAlone(ctx context.Context) error {
 	})
 	defer stopDraining()
 	for _, l := range leases {
-		stop := context.AfterFunc(l.Context(), func() { cancel(errFenced) }) //nolint:contextcheck // a lease's end is its own
+		stop := context.AfterFunc(l.Context(), func() { cancel(errFenced) }) //nolint:contextcheck // the lease's context has a life of its own
 		defer stop()
 	}
 	work := w.relay.Run

@@ -29,8 +29,8 @@ import (
 	"github.com/postrider/postrider/ui"
 )
 
-// Run runs a worker until the context ends, and returns nil when everything was given back. See Worker.Run. After ErrClosed another one
-// takes its place.
+// Run runs a worker until the context ends, and returns nil after an orderly stop. See Worker.Run. After ErrClosed another worker takes its
+// place.
 func Run(ctx context.Context, cfg Config) error {
 	for {
 		w, err := New(ctx, cfg)
@@ -50,10 +50,10 @@ type Worker struct {
 	log     *slog.Logger
 	metrics *prometheus.Registry
 	closing sync.Once
-	opened  []func()      // what closes it, in the order of opening
+	opened  []func()      // the functions that close it, in the order of opening
 	over    chan struct{} // closed before all that
 
-	control, data *pgxpool.Pool // apart, so that what is delivered holds up no lease
+	control, data *pgxpool.Pool // apart, so that deliveries hold up no lease
 	info          schema.Info
 	events        delivery.Relation
 	nc            *nats.Conn
@@ -74,8 +74,8 @@ type Worker struct {
 	monitor     *ui.Server        // nil: none
 }
 
-// New connects to both servers and makes sure that they fit. It changes nothing but to make the stream where Stream.Create is set. Run or
-// Close ends what it opened; after an error there is nothing to end.
+// New connects to both servers and checks that they fit. It changes nothing, but makes the stream where Stream.Create is set. Run or Close
+// closes the worker; after an error there is nothing to close.
 func New(ctx context.Context, cfg Config) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -106,28 +106,28 @@ func (w *Worker) Close() {
 // ID names the worker among the others; each New makes another.
 func (w *Worker) ID() partition.WorkerID { return w.beater.ID() }
 
-// Stats are the relay's counts since New.
+// Stats returns the relay's counts since New.
 func (w *Worker) Stats() delivery.Stats { return w.relay.Stats() }
 
-// State is what the coordinator last saw and did.
+// State returns the coordinator's last reading and acts.
 func (w *Worker) State() coordinator.State { return w.coordinator.State() }
 
-// Ring wakes the workers for what was appended, after its commit; without it they find it with their next look. It never waits.
+// Ring wakes the workers for appended events, after their commit; without it they find them by their next poll. It never waits.
 func (w *Worker) Ring(appended ...outbox.Appended) {
 	_ = w.nc.Publish(outbox.BellSubject(w.cfg.Schema), outbox.BellBody(appended...))
 }
 
-// Monitor is the monitor that Config.Monitor asked for, whose Handler may be mounted in another server, below any path; nil: none. A
-// server that is shut down should call the handler's CloseStreams (http.Server.RegisterOnShutdown).
+// Monitor returns the monitor of Config.Monitor; nil: none. Another server may mount its Handler below any path, and should call the
+// handler's CloseStreams when it shuts down (http.Server.RegisterOnShutdown).
 func (w *Worker) Monitor() *ui.Server { return w.monitor }
 
-// openBoard makes the place where everything in this worker says what keeps it from delivering.
+// openBoard makes the board on which all parts of this worker report their faults.
 func (w *Worker) openBoard(context.Context) error {
 	w.board = condition.NewBoard(w.log, natspub.Reason)
 	return w.metrics.Register(w.board)
 }
 
-// showMetrics gives the program's registry all metrics, once there are all.
+// showMetrics registers all metrics with the program, once all parts have theirs.
 func (w *Worker) showMetrics(context.Context) error {
 	if w.cfg.Registerer == nil {
 		return nil
@@ -184,13 +184,13 @@ func (w *Worker) newPool(ctx context.Context, c pg.Connections) (*pgxpool.Pool, 
 	if err != nil {
 		return nil, err
 	}
-	// Whatever holds a lease row's lock on a connection that went dark must let go of it in about the time of a lease.
+	// A session on a dead connection must lose its lock of a lease row in about the time of a lease.
 	c.Name, c.DeadPeer = "postrider "+c.Name, w.cfg.Lease.TTL
 	pool, err := c.Open(ctx, config)
 	return pool, field("DatabaseURL (--database-url)", err)
 }
 
-// openMembership makes what the worker is known by among the others, and what it holds.
+// openMembership makes the worker's heartbeat and the keeper of its leases.
 func (w *Worker) openMembership(ctx context.Context) error {
 	workers, err := heartbeat.NewStore(w.control, w.cfg.Schema)
 	if err != nil {
@@ -223,7 +223,7 @@ func (w *Worker) openMembership(ctx context.Context) error {
 	return nil
 }
 
-// bell is a doorbell of the schema: one is for work, one, with an end, for the cluster.
+// bell opens a doorbell of the schema: the one without an end rings for events, the one with it for the cluster.
 func (w *Worker) bell(end string) (*natspub.Bell, error) {
 	bell, err := natspub.NewBell(w.nc, outbox.BellSubject(w.cfg.Schema)+end)
 	if err == nil {
@@ -237,7 +237,7 @@ func (w *Worker) openRelay(ctx context.Context) error {
 	if err := delivery.RequireOrder(ctx, w.data, w.cfg.Schema, w.events, c.Ordering); err != nil {
 		return refused("Delivery.Ordering (--ordering)", err, delivery.ErrStrict)
 	}
-	if c.MaxPayload == 0 { // as much as could be appended; whoever lowers that later means what is appended then
+	if c.MaxPayload == 0 { // the limit of appends; lowering that later counts for later events alone
 		c.MaxPayload = max(delivery.DefaultMaxPayload, w.info.MaxPayloadBytes)
 	}
 	c.Board, c.Registerer = w.board, w.metrics
@@ -251,7 +251,7 @@ func (w *Worker) openRelay(ctx context.Context) error {
 	if w.relay, err = delivery.NewRelay(*c, w.store, w.publisher, bell); err != nil {
 		return err
 	}
-	if !w.cfg.Once { // what is delivered once needs no bell
+	if !w.cfg.Once { // a single run needs no doorbell
 		if w.logBell, err = walbell.New(walbell.Config{
 			Schema: w.cfg.Schema, Ring: bell.RingFor, Registerer: w.metrics, Logger: w.log,
 		}, w.control); err != nil {
