@@ -28,11 +28,11 @@ type Condition struct {
 	Reason Reason
 	// Detail is the error, at most 1000 bytes.
 	Detail string
-	// Since is when it was reported first.
+	// Since is the time of the first report.
 	Since time.Time
 }
 
-// Board holds what keeps one process from delivering. It is safe for concurrent use; a nil Board takes every report and lists nothing.
+// Board holds the conditions that stop a process's deliveries. It is safe for concurrent use; a nil Board takes every report, lists none.
 type Board struct {
 	judges []Judge
 	log    *slog.Logger
@@ -56,10 +56,10 @@ func NewBoard(log *slog.Logger, judges ...Judge) *Board {
 // OnChange has the function called whenever List changes its reasons; it must not block. It is for the time of wiring.
 func (b *Board) OnChange(changed func()) { b.changed = append(b.changed, changed) }
 
-// Report says what stopped a source; nil: it goes on.
+// Report takes the error that stopped a source; nil: it goes on.
 func (b *Board) Report(source string, err error) { b.ReportFor(source, err, 0) }
 
-// ReportFor is Report of what is over by itself after a while, unless it comes again; 0: never.
+// ReportFor is Report for a condition that ends by itself after lasting, unless it is reported again; 0: never.
 func (b *Board) ReportFor(source string, err error, lasting time.Duration) {
 	if b == nil {
 		return
@@ -98,7 +98,7 @@ func (b *Board) judge(source string, err error) Reason {
 	return Other
 }
 
-// noteLocked tells what has changed.
+// noteLocked logs the changes.
 func (b *Board) noteLocked(before []Reason) {
 	list := b.listLocked()
 	after := reasonsOf(list)
@@ -126,7 +126,7 @@ func reasonsOf(list []Condition) []Reason {
 	return reasons
 }
 
-// List returns what keeps from delivering, what explains most first.
+// List returns the conditions, those that explain most first.
 func (b *Board) List() []Condition {
 	if b == nil {
 		return nil
@@ -172,7 +172,7 @@ func (b *Board) listLocked() []Condition {
 	return list
 }
 
-// First is the condition that explains most, nil without any.
+// First returns the condition that explains most, nil without any.
 func (b *Board) First() *Condition {
 	if list := b.List(); len(list) > 0 {
 		return &list[0]
@@ -180,7 +180,7 @@ func (b *Board) First() *Condition {
 	return nil
 }
 
-// Err returns what keeps from delivering as one error, nil when nothing does.
+// Err returns the conditions as one error, nil without any.
 func (b *Board) Err() error {
 	var parts []string
 	for _, c := range b.List() {
@@ -192,10 +192,10 @@ func (b *Board) Err() error {
 	return errors.New(strings.Join(parts, "; "))
 }
 
-// String says it in one line.
+// String returns reason and detail in one line.
 func (c Condition) String() string { return string(c.Reason) + ": " + c.Detail }
 
-// longest is how many bytes of an error are kept: errors may quote data.
+// longest bounds a kept error, in bytes: errors may quote data.
 const longest = 1000
 
 func clip(text string) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Reason is why delivery pauses, in one word.
+// Reason classes the cause of a pause, in one word.
 type Reason string
 
 // The reasons, in the order in which one explains those of the same server after it.
@@ -39,7 +39,7 @@ const (
 	anything
 )
 
-// known says of each reason what it is about, what it is called and what mends it.
+// known has each reason's server, title and cure.
 var known = []struct {
 	Reason
 	server
@@ -80,7 +80,7 @@ func (r Reason) rank() int {
 	return len(known) - 1
 }
 
-// Title names it for people. Of a reason that this version does not know it is the word itself.
+// Title returns the reason's name for people, or for an unknown reason the word itself.
 func (r Reason) Title() string {
 	if k := known[r.rank()]; k.Reason == r {
 		return k.title
@@ -88,7 +88,7 @@ func (r Reason) Title() string {
 	return string(r)
 }
 
-// Cure says what a person can do, in one line.
+// Cure returns a person's remedy, in one line.
 func (r Reason) Cure() string { return known[r.rank()].cure }
 
 // Judge classes an error; "": it does not know it.

@@ -12,13 +12,13 @@ type Probe struct {
 	Ask    func(context.Context) error
 }
 
-// The rhythm of the probes: what one finds is known within the sum of both.
+// The rhythm of the probes: a finding is known within the sum of both.
 const (
 	probeEvery   = time.Second
 	probeTimeout = 1500 * time.Millisecond
 )
 
-// Watch asks all probes each second until the context ends, each by itself: one that gets no answer keeps no other waiting.
+// Watch asks all probes each second until the context ends, each by itself: one that gets no answer delays no other.
 func (b *Board) Watch(ctx context.Context, probes ...Probe) error {
 	var running sync.WaitGroup
 	for _, p := range probes {

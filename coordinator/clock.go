@@ -14,16 +14,16 @@ const (
 	skewCounts = 5 * time.Second
 )
 
-// drift bounds by how much two clocks part from each other in a time that nobody sets. One that is slewed by more counts as stepping.
+// drift bounds the difference that two clocks gain while nobody sets them. A faster slew counts as a step.
 func drift(over time.Duration) time.Duration { return over / 1000 }
 
 // clock compares the database's clock with this process's own ones. No delivery rests on any of them (ADR 4).
 type clock struct {
 	steps, skew atomic.Int64
 
-	asked, at time.Time // the first look's; asked's monotonic reading counts
-	last      time.Time // when the last look asked
-	// The database's clock is ahead of the monotonic one by something between them, less what the first look found.
+	asked, at time.Time // asked at the first look, with its monotonic reading; the database's answer
+	last      time.Time // asked at the last look
+	// The database's clock leads the monotonic one by low to high, less the lead at the first look.
 	low, high time.Duration
 
 	stepped time.Duration // by steps since the last line of the log
@@ -32,7 +32,7 @@ type clock struct {
 	skewed  bool
 }
 
-// look is told of the time that the database gave between two instants here; zero: it gave none.
+// look takes the database's time between two instants here; zero: it gave none.
 func (c *clock) look(log *slog.Logger, asked, answered, at time.Time) {
 	if at.IsZero() {
 		return

@@ -13,20 +13,20 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Config says how a coordinator plans.
+// Config has the settings of a coordinator.
 type Config struct {
-	// Strategy is how partitions are shared. Defaults to partition.Modulo.
+	// Strategy shares the partitions. Defaults to partition.Modulo.
 	Strategy partition.Strategy
 	// Interval is the longest time between two reconciliations; at least 50 ms. Defaults to 1 s.
 	Interval time.Duration
 	// Quiet is the least time between two reconciliations, so that many doorbells cost one. Defaults to 20 ms.
 	Quiet time.Duration
-	// DrainTimeout bounds how long work in flight may hold up a release. Defaults to 5 s.
+	// DrainTimeout bounds the delay of a release by work in flight. Defaults to 5 s.
 	DrainTimeout time.Duration
-	// Board is told what keeps the coordinator from its leases, and when it goes on. Defaults to none.
+	// Board gets the errors that keep the coordinator from its leases, and nil when it goes on. Defaults to none.
 	Board *condition.Board
-	// Observer is told of each step that moved leases, StepAcquire or StepHandOver, when it is over: how many partitions it concerned. It
-	// must not block. Defaults to nobody.
+	// Observer is called after each step that moved leases, StepAcquire or StepHandOver, with the number of partitions. It must not block.
+	// Defaults to nobody.
 	Observer func(step string, began time.Time, partitions int, err error)
 	// Registerer receives the metrics. Defaults to none.
 	Registerer prometheus.Registerer
@@ -34,7 +34,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// The steps that an Observer is told of.
+// The steps that an Observer sees.
 const (
 	StepAcquire  = "acquire"
 	StepHandOver = "hand over"

@@ -26,16 +26,16 @@ type Bell interface {
 	Rung() <-chan struct{}
 }
 
-// State is what the coordinator last saw and did.
+// State is the coordinator's last plan and its counts.
 type State struct {
 	// Members are the workers that took part in the last plan.
 	Members int
 	// Desired and Owned are this worker's partitions.
 	Desired []partition.ID
 	Owned   []partition.ID
-	// Frozen tells that nobody may hold a partition now.
+	// Frozen reports whether the outbox is frozen.
 	Frozen bool
-	// Draining tells that an operator asked the worker to give everything back.
+	// Draining reports whether an operator asked the worker to give everything back.
 	Draining bool
 	// Acquired, Released and Lost count leases since the start.
 	Acquired, Released, Lost int64
@@ -153,7 +153,7 @@ func (c *Coordinator) loop(ctx context.Context, delivered <-chan error) (err err
 	}
 }
 
-// note tells of a failed reconciliation once, and again when it fails otherwise: it is tried several times a second.
+// note logs a failed reconciliation once, and again when its error changes: reconciliations fail several times a second.
 func (c *Coordinator) note(err error) {
 	c.cfg.Board.Report(condition.Leases, err)
 	text := ""
@@ -178,7 +178,7 @@ func (c *Coordinator) markPlanned() {
 	}
 }
 
-// stop gives everything back in good order, within DrainTimeout and a bit.
+// stop gives all leases back in good order, within DrainTimeout and a bit.
 func (c *Coordinator) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.cfg.DrainTimeout)
 	defer cancel()

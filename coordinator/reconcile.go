@@ -10,10 +10,10 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// look is the last time that all leases were read; ADR 20 says when that is.
+// look is the last read of all leases; ADR 20 decides when to read them.
 type look struct {
 	at      time.Time
-	every   time.Duration // how often that is to be, in peace
+	every   time.Duration // interval of reads in peace
 	members []partition.WorkerID
 	settled bool // a member held each partition, for no longer than a lease can last
 }
@@ -25,8 +25,8 @@ const (
 	longestPeace  = 5 * time.Second
 )
 
-// peace tells that nothing can be different from what the leases showed last: members held everything, nobody rang, nobody came or went,
-// and this worker holds what it should. Rings can be lost, so leases are read now and then all the same.
+// peace reports whether the leases equal the last read: members held everything, nobody rang, nobody came or went, and this
+// worker holds its desired partitions. Rings can be lost, so leases are read now and then all the same.
 func (c *Coordinator) peace(members []partition.WorkerID) bool {
 	if !c.seen.settled || time.Since(c.seen.at)+c.cfg.Quiet >= c.seen.every || !slices.Equal(members, c.seen.members) {
 		return false
@@ -43,8 +43,8 @@ func settled(leases lease.Snapshot, members []partition.WorkerID) bool {
 	return !slices.ContainsFunc(leases.Rows, func(r lease.Row) bool { return !r.Held() || r.Ahead || !living[r.Owner] })
 }
 
-// reconcile reads the cluster once, gives up what the plan gives to others, takes what it gives to this worker, and returns how long to
-// wait. rung: somebody said that something changed.
+// reconcile reads the cluster once, gives up the partitions that the plan moves away, takes the desired ones, and returns the wait
+// until the next time. rung: somebody announced a change.
 func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.cfg.Interval, time.Second))
 	defer cancel()
@@ -91,8 +91,8 @@ func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, 
 	return c.wait(plan.Desired(c.beater.ID()), leases), nil
 }
 
-// drain answers an operator's request: the others plan without this worker from now on, and it gives back what it holds. It takes nothing
-// until the request is taken back, but stays in the cluster until it is stopped.
+// drain answers an operator's request: the others plan without this worker, and it gives its leases back. It takes none until the
+// request is taken back, but stays in the cluster until it is stopped.
 func (c *Coordinator) drain(ctx context.Context) error {
 	if !c.beater.Draining() {
 		c.log.Info("draining, as an operator asked, until that is taken back or the worker started again")
@@ -114,7 +114,7 @@ func (c *Coordinator) plan(members []partition.WorkerID, leases lease.Snapshot) 
 	if !slices.Contains(members, c.beater.ID()) {
 		return nil, false
 	}
-	if leases.Frozen { // somebody changes what partitions are
+	if leases.Frozen { // partitions are being resized
 		c.state.Store(&State{Members: len(members), Frozen: true})
 		return nil, true
 	}
@@ -125,7 +125,7 @@ func (c *Coordinator) plan(members []partition.WorkerID, leases lease.Snapshot) 
 	return plan, true
 }
 
-// giveUp hands over, in the background, what the plan gives to others and is not being handed over already.
+// giveUp hands over, in the background, surplus partitions that are not being handed over already.
 func (c *Coordinator) giveUp(ctx context.Context, surplus []partition.ID) {
 	var leaving []*lease.Lease
 	for _, id := range surplus {
@@ -145,12 +145,12 @@ func (c *Coordinator) giveUp(ctx context.Context, surplus []partition.ID) {
 	})
 }
 
-// take acquires what the plan gives to this worker, where it is free.
+// take acquires the missing partitions that are free.
 func (c *Coordinator) take(ctx context.Context, missing []partition.ID) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	// Not under ctx: an acquisition that is cut while the database carries it out would leave leases that nobody here knows of.
+	// Not under ctx: a cut acquisition that the database carries out would leave leases that nobody here knows.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.DrainTimeout)
 	defer cancel()
 	start := time.Now()
@@ -176,7 +176,7 @@ func (c *Coordinator) take(ctx context.Context, missing []partition.ID) error {
 	return nil
 }
 
-// wait is the time until the next reconciliation: Interval, or sooner when a lease that this worker is to have runs out before that. While
+// wait returns the time until the next reconciliation: Interval, or less when the lease of a desired partition runs out before. While
 // a partition is free it is a tenth: workers whose snapshots differed may each have left it to another.
 func (c *Coordinator) wait(desired []partition.ID, leases lease.Snapshot) time.Duration {
 	wait := c.cfg.Interval

@@ -15,7 +15,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Table is where the workers stand; a Store keeps it in PostgreSQL.
+// Table stores the workers; a Store keeps it in PostgreSQL.
 type Table interface {
 	Beat(ctx context.Context, w Worker, ttl time.Duration) error
 	Leave(ctx context.Context, w Worker) error
@@ -74,7 +74,7 @@ func NewBeater(table Table, cfg Config) (*Beater, error) {
 // ID names the worker for its lifetime.
 func (b *Beater) ID() partition.WorkerID { return b.self.ID }
 
-// Self is the worker as its next beat tells of it.
+// Self returns the worker as its next beat writes it.
 func (b *Beater) Self() Worker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,8 +83,8 @@ func (b *Beater) Self() Worker {
 	return self
 }
 
-// Register writes the first beat. One that is under way when the context ends has another Interval: cut off, it would leave a row that
-// nobody takes away, and the others would wait for its expiry.
+// Register writes the first beat. One in flight when the context ends gets another Interval: cut off, it would leave a row that
+// nobody deletes, and the others would wait for its expiry.
 func (b *Beater) Register(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (b *Beater) Run(ctx context.Context) error {
 	}
 }
 
-// tick beats once and returns how long to wait until the next beat.
+// tick beats once and returns the wait until the next beat.
 func (b *Beater) tick(ctx context.Context) time.Duration {
 	beatCtx, cancel := context.WithTimeout(ctx, b.cfg.Interval)
 	defer cancel()
@@ -180,7 +180,7 @@ func (b *Beater) turn(ctx context.Context, state State) error {
 	return b.beat(ctx)
 }
 
-// Draining tells whether the last word was Drain.
+// Draining reports whether Drain was called last.
 func (b *Beater) Draining() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

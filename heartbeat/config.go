@@ -11,25 +11,25 @@ import (
 	"github.com/postrider/postrider/internal/buildinfo"
 )
 
-// Config describes a worker and how it beats.
+// Config describes a worker and its beats.
 type Config struct {
 	// Hostname and PID tell people where the worker runs; they identify nothing. Default to the operating system's.
 	Hostname string
 	PID      int
 	// Version of the program. Defaults to that of the build.
 	Version string
-	// Shape says what the worker's messages look like, in a text that is the
-	// same for the same messages, for commands that must make such. May be empty.
+	// Shape describes the form of the worker's messages, the same text for the
+	// same form, for commands that make such messages. May be empty.
 	Shape string
-	// TTL is how long one beat counts, by the database's clock; at least 500 ms. Defaults to 10 s.
+	// TTL is the validity of one beat, by the database's clock; at least 500 ms. Defaults to 10 s.
 	TTL time.Duration
 	// Interval between beats; at most TTL/2, so that one lost beat costs nothing. Defaults to TTL/3.
 	Interval time.Duration
-	// PurgeAfter is how long a stale row stays visible. Defaults to 10 min.
+	// PurgeAfter keeps a stale row visible. Defaults to 10 min.
 	PurgeAfter time.Duration
-	// Board says what keeps the worker from delivering: each beat writes it down. A failed beat is reported to it. Defaults to none.
+	// Board has the worker's conditions: each beat writes the first one. Failed beats are reported to it. Defaults to none.
 	Board *condition.Board
-	// Canary says what is wrong with the worker's canary, "": nothing: each beat writes it down. Defaults to nothing.
+	// Canary returns the canary's fault, "": none: each beat writes it. Defaults to none.
 	Canary func() string
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger

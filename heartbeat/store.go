@@ -59,7 +59,7 @@ func (s *Store) Leave(ctx context.Context, w Worker) error {
 	return nil
 }
 
-// Purge deletes the rows that have been stale for longer than after and tells how many there were.
+// Purge deletes the rows that have been stale for longer than after and returns their number.
 func (s *Store) Purge(ctx context.Context, after time.Duration) (int64, error) {
 	tag, err := s.sql.Purge.Exec(ctx, s.db, pg.Args{"after": after})
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// State is what a worker says of itself.
+// State is a worker's own account of itself.
 type State string
 
-// The states of a worker. Whether it is alive is told by its heartbeat.
+// The states of a worker. Its heartbeat decides whether it is alive.
 const (
 	// Active workers are given partitions.
 	Active State = "active"
@@ -31,21 +31,21 @@ type Worker struct {
 	HeartbeatUntil time.Time
 	// Left is the time until the heartbeat expires by the database's clock; it is negative for a stale worker.
 	Left time.Duration
-	// Ahead tells that the heartbeat expires later than one can: the database's clock has stepped back
-	// since. One that stays as it is for as long as one counts has expired (Left is 0).
+	// Ahead reports whether the heartbeat expires later than it can: the database's clock has stepped
+	// back. One that no beat renews for its whole TTL has expired (Left is 0).
 	Ahead bool
-	// DrainRequestedAt is when an operator asked the worker to give its partitions back; nil: nobody did.
+	// DrainRequestedAt is the time of an operator's request to drain; nil: none.
 	DrainRequestedAt *time.Time
-	// Shape says what its messages look like; "": it does not say.
+	// Shape describes the form of its messages; "": unknown.
 	Shape string
-	// Canary says what is wrong with the canary that it sent last; "": nothing, or it sends none.
+	// Canary is the fault of its last canary; "": none, or it sends none.
 	Canary string
-	// Condition is what kept it from delivering at its last beat; nil: nothing. Its
-	// time is the database's when it was read, this process's when it is written.
+	// Condition kept it from delivering at its last beat; nil: none did. Its
+	// time is the database's in a row that was read, this process's before.
 	Condition *condition.Condition
 }
 
-// Live tells whether the heartbeat had not expired when the row was read.
+// Live reports whether the heartbeat had not expired when the row was read.
 func (w Worker) Live() bool { return w.Left > 0 }
 
 // Snapshot is the table at one instant.

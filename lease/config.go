@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Config says how long leases last and how they are kept.
+// Config has the times of leases.
 type Config struct {
-	// TTL is how long a lease lasts without renewal, by the database's clock; at least 500 ms. Defaults to 10 s.
+	// TTL is a lease's length without renewal, by the database's clock; at least 500 ms. Defaults to 10 s.
 	TTL time.Duration
-	// Margin is how much earlier than the database the process stops trusting a lease; between TTL/20 and TTL/2. Defaults to TTL·3/10.
+	// Margin ends the process's trust in a lease before its TTL; between TTL/20 and TTL/2. Defaults to TTL·3/10.
 	Margin time.Duration
 	// RenewEvery is the time between renewals; above 0 and at most (TTL − Margin)/2, so that one lost renewal costs nothing. Defaults to
 	// TTL·3/10.

@@ -18,12 +18,11 @@ import (
 // ErrFrozen is returned by Freeze when somebody else, who is alive, froze the outbox.
 var ErrFrozen = errors.New("somebody else is changing the partitions now")
 
-// refreeze is how often a freeze is renewed; it lasts a minute even if the database does not learn that its session is gone.
+// refreeze renews a freeze, which lasts a minute even if the database does not learn that its session is gone.
 const refreeze = 10 * time.Second
 
-// Freeze makes the workers give back all leases and take none until thaw is called or this process ends. A lock that lives as long as a
-// transaction tells them that the freeze is somebody's; whatever owner holds then is free with it, and what a dead predecessor held is free
-// now. Two connections of a pool are in use.
+// Freeze makes the workers give back all leases and take none until thaw is called or this process ends. The lock of an open transaction
+// proves that the freezer lives. With its end owner's leases are free, as those of a dead predecessor are now. Needs two connections.
 func Freeze(ctx context.Context, db pg.DB, schema string, owner partition.WorkerID, log *slog.Logger) (thaw func() error, err error) {
 	store, err := NewStore(ctx, db, schema)
 	if err != nil {
@@ -87,17 +86,17 @@ func (s *Store) takeFreeze(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// Census is how many partitions there are, and how far somebody is who changes that.
+// Census counts the partitions, and those that a resize holds.
 type Census struct {
 	Partitions int
-	// Frozen says that somebody is at it, and Returned how many partitions that one has by now.
+	// Frozen reports whether the outbox is frozen, Returned how many partitions the freezer holds.
 	Frozen   bool
 	Returned int
-	// ResizedAt is when the number was changed last, by the database clock; nil: never.
+	// ResizedAt is the time of the last resize, by the database's clock; nil: never.
 	ResizedAt *time.Time
 }
 
-// Census looks at the tables, so that it tells of whoever resizes.
+// Census reads the tables, so that it sees every resize.
 func (s *Store) Census(ctx context.Context) (at Census, err error) {
 	if err := s.sql.Census.Row(ctx, s.db, nil).Scan(&at.Partitions, &at.Frozen, &at.Returned, &at.ResizedAt); err != nil {
 		return at, fmt.Errorf("look at the number of partitions: %w", err)

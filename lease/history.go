@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// ChangeKind says what became of leases.
+// ChangeKind classes a change of leases.
 type ChangeKind string
 
 // The kinds of a change.
@@ -31,21 +31,21 @@ const (
 	Resizing ChangeKind = "resizing"
 	// Removed partitions are no more.
 	Removed ChangeKind = "removed"
-	// Solo partitions were taken by a worker without leasing. Nothing tells when it ended.
+	// Solo partitions were taken by a worker without leasing. Its end is not recorded.
 	Solo ChangeKind = "solo"
 )
 
-// Owner is a worker, or whoever else has leases.
+// Owner is a worker, or another holder of leases.
 type Owner struct {
 	ID partition.WorkerID
 	// Hostname may be empty.
 	Hostname string
 }
 
-// Nobody tells that there is none, or that it is not known.
+// Nobody reports whether there is no owner, or none that is known.
 func (o Owner) Nobody() bool { return o.ID == uuid.Nil }
 
-// Change is what one statement did to the leases that it found alike.
+// Change is one statement's effect on the leases that it found alike.
 type Change struct {
 	// ID grows with time.
 	ID   int64
@@ -53,30 +53,30 @@ type Change struct {
 	Kind ChangeKind
 	// From had the partitions last, To has them from then on.
 	From, To Owner
-	// RanOut is when From's lease ended, where others took over; nil: it did not run out.
+	// RanOut is the end of From's lease, for takeovers; nil: it did not run out.
 	RanOut *time.Time
-	// Partitions are ascending. Epochs are those under which To has them, or From had them where nobody does, one each.
+	// Partitions are ascending. Epochs has one for each: To's, or From's where To is nobody.
 	Partitions []partition.ID
 	Epochs     []int64
 }
 
-// HistoryQuery says which changes to read.
+// HistoryQuery selects changes.
 type HistoryQuery struct {
-	// Before is the id below which to go on; 0: from the newest.
+	// Before excludes this id and those above; 0: from the newest.
 	Before int64
 	// Partition is the only one; nil: all.
 	Partition *partition.ID
 	// Since and Until bound the time, both included; zero: not.
 	Since, Until time.Time
-	// Limit is the most changes to read.
+	// Limit is the largest number of changes.
 	Limit int
 }
 
-// History is what is known of who had which partition.
+// History has the recorded changes of ownership.
 type History struct {
 	// Begins is the time of the oldest change that is kept; zero: there is none.
 	Begins time.Time
-	// Changes are what was asked for, the newest first.
+	// Changes match the query, the newest first.
 	Changes []Change
 }
 

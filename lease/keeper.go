@@ -9,7 +9,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Table is where the leases stand; a Store keeps it in PostgreSQL. Its methods are those of Store.
+// Table stores the leases; a Store keeps it in PostgreSQL. Store documents its methods.
 type Table interface {
 	Acquire(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error)
 	AcquireSolo(ctx context.Context, name partition.WorkerID) ([]*Lease, error)
@@ -37,7 +37,7 @@ func NewKeeper(table Table, owner partition.WorkerID, cfg Config) (*Keeper, erro
 	return &Keeper{cfg: cfg, table: table, owner: owner, set: newSet(), log: cfg.Logger.With("worker", owner.String())}, nil
 }
 
-// Set is what the worker holds; the same set for the keeper's lifetime.
+// Set returns the worker's leases; the same set for the keeper's lifetime.
 func (k *Keeper) Set() *Set { return k.set }
 
 // Owner is the worker's id.
@@ -46,8 +46,7 @@ func (k *Keeper) Owner() partition.WorkerID { return k.owner }
 // Snapshot reads all partitions.
 func (k *Keeper) Snapshot(ctx context.Context) (Snapshot, error) { return k.table.Snapshot(ctx) }
 
-// Acquire takes those of the partitions that are free in the database and have
-// no unfinished work here, adds them to the set and returns them.
+// Acquire takes the partitions that are free in the database and have no unfinished work here, adds them to the set and returns them.
 func (k *Keeper) Acquire(ctx context.Context, ids []partition.ID) ([]*Lease, error) {
 	ids = k.set.free(ids)
 	if len(ids) == 0 {
@@ -94,7 +93,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// renew extends everything held, and ends what turns out to be another's.
+// renew extends the leases of the set, and ends those that another worker took.
 func (k *Keeper) renew(ctx context.Context) error {
 	leases := slices.DeleteFunc(k.set.Held(), (*Lease).Solo)
 	if len(leases) == 0 {
@@ -126,8 +125,8 @@ func (k *Keeper) renew(ctx context.Context) error {
 	return nil
 }
 
-// Disown frees every row that still carries the worker's name. It is for the end of a worker that holds nothing any more: the answer to an
-// acquisition may have been lost.
+// Disown frees every row that still carries the worker's name, at the end of a worker without leases: the answer to an acquisition may
+// have been lost.
 func (k *Keeper) Disown(ctx context.Context) error {
 	ids, err := k.table.Disown(ctx, k.owner)
 	if len(ids) > 0 {
@@ -136,8 +135,8 @@ func (k *Keeper) Disown(ctx context.Context) error {
 	return err
 }
 
-// Release gives back leases that have been drained: it ends them here first and then frees their rows, and tells how many those were. A
-// failed release leaves the rows to their TTL.
+// Release ends drained leases here first, then frees their rows and returns the number of rows. A failed release leaves the rows to their
+// TTL.
 func (k *Keeper) Release(ctx context.Context, leases []*Lease) (freed int, err error) {
 	var mine []*Lease
 	for _, l := range leases {

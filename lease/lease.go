@@ -21,11 +21,11 @@ var (
 
 // Lease is the right to deliver one partition, for as long as its context lives. It is safe for concurrent use.
 type Lease struct {
-	// Partition, Owner and Epoch are what every write compares with. Owner is uuid.Nil for a worker without leasing.
+	// Partition, Owner and Epoch are compared by every write. Owner is uuid.Nil for a worker without leasing.
 	Partition partition.ID
 	Owner     partition.WorkerID
 	Epoch     int64
-	// Progress is what the row held when it was acquired.
+	// Progress is the row's at the acquisition.
 	Progress Progress
 
 	ctx    context.Context //nolint:containedctx // a held lease is a context: that is this type's purpose
@@ -39,16 +39,16 @@ type Lease struct {
 	idle     chan struct{} // closed when draining or ended, and nothing is inside
 }
 
-// Progress is how far a partition's earlier owners came.
+// Progress is the progress of a partition's earlier owners.
 type Progress struct {
-	// Delivered is the highest global sequence that was settled.
+	// Delivered is the highest sequence that was settled.
 	Delivered int64
 	// FenceSequence and StreamSequence are the highest positions in the stream that were recorded, of control messages and of events.
 	FenceSequence, StreamSequence uint64
-	// StreamLife is the life of the partition's records of which these are positions.
+	// StreamLife names the life of the records at these positions.
 	StreamLife string
-	// Crashes counts the owners in a row that ended before they settled anything: the first, and those behind it that ended
-	// while they carried messages.
+	// Crashes counts owners in a row that ended before they settled anything: the first, and later ones that ended with messages
+	// in flight.
 	Crashes int
 	// Database is the system identifier and timeline of the database; a promoted
 	// standby has another timeline, a restored dump another identifier.
@@ -81,8 +81,8 @@ func (l *Lease) trust(until time.Time) {
 	l.timer.Reset(time.Until(until))
 }
 
-// Valid tells whether the lease may be used now. The wall clock is looked at
-// too: after a suspend the monotonic clock knows nothing of the time lost.
+// Valid reports whether the lease may be used now. It reads the wall clock,
+// too: the monotonic clock does not count the time of a suspend.
 func (l *Lease) Valid() bool {
 	if l.ctx.Err() != nil {
 		return false
@@ -133,14 +133,14 @@ func (l *Lease) Drain() <-chan struct{} {
 	return l.idle
 }
 
-// Draining tells whether Drain was called.
+// Draining reports whether Drain was called.
 func (l *Lease) Draining() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.draining
 }
 
-// Lost ends the lease because it is not certainly ours any more: trust ran out, or a compare-and-set found another epoch.
+// Lost ends the lease when it is not certainly ours any more: trust ran out, or a compare-and-set found another epoch.
 func (l *Lease) Lost() { l.end(ErrLost) }
 
 func (l *Lease) end(cause error) {
@@ -164,7 +164,7 @@ func (l *Lease) settleLocked() {
 	}
 }
 
-// Solo tells whether the lease belongs to a worker without leasing.
+// Solo reports whether the lease belongs to a worker without leasing.
 func (l *Lease) Solo() bool { return l.Owner == uuid.Nil }
 
 // Untimed returns a lease that no time ends, for tests and for deliveries whose exclusiveness is granted elsewhere. Its writes succeed only
@@ -173,7 +173,7 @@ func Untimed(id partition.ID, owner partition.WorkerID, epoch int64) *Lease {
 	return newLease(id, owner, epoch, Progress{})
 }
 
-// UntimedSet returns a set that holds those leases and takes no others, as Untimed does with one.
+// UntimedSet returns a set of leases that takes no others, for uses of Untimed.
 func UntimedSet(leases ...*Lease) *Set {
 	s := newSet()
 	s.add(leases)

@@ -7,7 +7,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Set is the leases that a worker holds now. It is safe for concurrent use.
+// Set has the current leases of a worker. It is safe for concurrent use.
 type Set struct {
 	mu      sync.Mutex
 	held    map[partition.ID]*Lease
@@ -46,7 +46,7 @@ func (s *Set) Get(id partition.ID) *Lease {
 	return nil
 }
 
-// Len is the number of leases that are alive.
+// Len returns the number of leases that are alive.
 func (s *Set) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *Set) sweepLocked() {
 	}
 }
 
-// free returns those of the partitions of which nothing of an older lease is left here.
+// free returns the partitions without work of an older lease here.
 func (s *Set) free(ids []partition.ID) []partition.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,12 +24,12 @@ type Row struct {
 	Partition partition.ID
 	// Owner is uuid.Nil when nobody holds the lease.
 	Owner partition.WorkerID
-	// Until is when the lease ends by the database's clock; zero without owner.
+	// Until is the end of the lease by the database's clock; zero without owner.
 	Until time.Time
 	// Left is the time until then; zero or negative when the lease ran out.
 	Left time.Duration
-	// Ahead tells that the lease ends later than one can: the database's clock has stepped back since.
-	// One that stays as it is for as long as it was made for has run out (Left is 0).
+	// Ahead reports whether the lease ends later than it can: the database's clock has stepped back. One that is
+	// not renewed for its whole length has run out (Left is 0).
 	Ahead     bool
 	Epoch     int64
 	Delivered int64
@@ -38,14 +38,14 @@ type Row struct {
 	Crashes int
 }
 
-// Held tells whether the lease had an owner and had not run out.
+// Held reports whether the lease had an owner and had not run out.
 func (r Row) Held() bool { return r.Owner != uuid.Nil && r.Left > 0 }
 
 // Snapshot is the table at one instant of the database's clock.
 type Snapshot struct {
 	At   time.Time
 	Rows []Row
-	// Frozen tells that nobody may hold a lease now.
+	// Frozen reports whether the outbox is frozen: nobody may hold a lease.
 	Frozen bool
 }
 
@@ -68,7 +68,7 @@ type Store struct {
 
 	watch pg.Watch[partition.ID, silence] // of leases that are ahead
 
-	// host is where this process runs, told of those that are no members.
+	// host is this process's, for the history of owners that are no members.
 	host string
 }
 
@@ -83,8 +83,8 @@ type queries struct {
 	LockFreeze, StayIdle, Freeze, Thaw, Census, History, HistoryBegins  pg.Query
 }
 
-// NewStore returns a store on the tables of that schema, and looks at what the server
-// lets this session's role ask. It fails when the schema is not a plain identifier.
+// NewStore returns a store on the tables of that schema, and reads the rights of this session's role. It fails when the schema is not a
+// plain identifier.
 func NewStore(ctx context.Context, db pg.DB, schema string) (s *Store, err error) {
 	s = &Store{db: db}
 	if s.way, err = pg.WayOfIdentity(ctx, db); err != nil {
@@ -93,21 +93,21 @@ func NewStore(ctx context.Context, db pg.DB, schema string) (s *Store, err error
 	if err := pg.Fill(statements, "sql/*.sql", "lease", schema, &s.sql, s.way.Replace...); err != nil {
 		return nil, fmt.Errorf("lease store: %w", err)
 	}
-	if host, err := os.Hostname(); err == nil { // without one it is told without
+	if host, err := os.Hostname(); err == nil { // without one the history has none
 		s.host = host
 	}
 	return s, nil
 }
 
-// Way is how this server's database is told from another.
+// Way returns the way to identify this server's database.
 func (s *Store) Way() pg.Way { return s.way }
 
-// Acquire takes those of the partitions that are free, each under a new epoch; none while the outbox is frozen.
+// Acquire takes the partitions that are free, each under a new epoch; none while the outbox is frozen.
 func (s *Store) Acquire(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error) {
 	return s.take(ctx, owner, ttl, ids, false)
 }
 
-// AcquireFrozen is Acquire for whoever froze the outbox.
+// AcquireFrozen is Acquire for the freezer.
 func (s *Store) AcquireFrozen(ctx context.Context, owner partition.WorkerID, ttl time.Duration, ids []partition.ID) ([]*Lease, error) {
 	return s.take(ctx, owner, ttl, ids, true)
 }
@@ -134,8 +134,8 @@ func (s *Store) take(ctx context.Context, owner partition.WorkerID, ttl time.Dur
 // ErrLeasedElsewhere is returned to a worker without leasing that is started beside leased ones.
 var ErrLeasedElsewhere = errors.New("other workers are running with leases")
 
-// AcquireSolo takes every partition for a worker without leasing, whose name only the history has. It returns ErrLeasedElsewhere when
-// members are alive or leases are held. What ends later than it can is first watched for as long as it lasts.
+// AcquireSolo takes every partition for a worker without leasing; only the history has name. It returns ErrLeasedElsewhere when members
+// are alive or leases are held. Terms that end later than they can are first watched for their length.
 func (s *Store) AcquireSolo(ctx context.Context, name partition.WorkerID) ([]*Lease, error) {
 	standing, _, err := pg.Await(ctx, func(ctx context.Context) ([]pg.Sign[elsewhere], error) {
 		return pg.Collect(ctx, s.db, s.sql.LeasedElsewhere, pg.Args{"steady": pg.Steady}, func(row pgx.CollectableRow) (of pg.Sign[elsewhere], err error) {
@@ -184,12 +184,11 @@ func collectLeases(rows pgx.Rows, owner partition.WorkerID) ([]*Lease, error) {
 	return leases, nil
 }
 
-// Renew extends the leases by ttl from now. It returns the partitions that were renewed, and those that could not be, because somebody else
-// holds their rows locked for longer than patience, but still carried owner and epoch. A partition in neither was lost, or is held in a
-// database that is no longer the one it was acquired from.
+// Renew extends the leases by ttl from now. It returns the renewed partitions, and the locked ones: their rows carry owner and epoch, but
+// another session locks them for longer than patience. A partition in neither was lost, or was acquired from another database.
 func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patience time.Duration, leases []*Lease) (renewed, locked []partition.ID, err error) {
 	ids, epochs := keys(leases)
-	// After a failover a row may well carry owner and epoch still; but what was read and settled since it was acquired may be forgotten.
+	// After a failover a row may still carry owner and epoch, while the database forgot reads and marks since its acquisition.
 	acquired := make(map[partition.ID]string, len(leases))
 	for _, l := range leases {
 		acquired[l.Partition] = l.Progress.Database
@@ -222,7 +221,7 @@ func (s *Store) Renew(ctx context.Context, owner partition.WorkerID, ttl, patien
 // pgerrLockNotAvailable is the SQLSTATE of a lock_timeout that ran out.
 const pgerrLockNotAvailable = "55P03"
 
-// renewAround renews what nobody holds locked, of what was acquired from this database.
+// renewAround renews the unlocked rows of leases from this database.
 func (s *Store) renewAround(ctx context.Context, held pg.Args, acquired map[partition.ID]string) (renewed, locked []partition.ID, err error) {
 	rows, err := s.sql.RenewFree.Rows(ctx, s.db, held)
 	if err != nil {

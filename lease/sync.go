@@ -10,9 +10,9 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Sync makes outbox_partitions hold a row for each of count partitions. With prune, rows above them that are free and empty are removed.
-// With dryRun it only counts. A row that was removed before comes back with its epoch and positions; one that was deleted by hand with
-// those that the history knows.
+// Sync makes outbox_partitions hold a row for each of count partitions. With prune it removes free and empty rows above them;
+// with dryRun it only counts. A removed row comes back with its epoch and positions, one that was deleted by hand with those of
+// the history.
 func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun bool) (added, removed int64, err error) {
 	tx, err := s.db.Begin(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) Sync(ctx context.Context, count partition.Count, prune, dryRun b
 	return added, removed, nil
 }
 
-// Recount makes outbox_partitions hold exactly count rows. Those that go must be held by owner, and nothing may wait in them.
+// Recount makes outbox_partitions hold exactly count rows. Removed partitions must be held by owner, and be empty.
 func Recount(ctx context.Context, tx pgx.Tx, schema string, count partition.Count, owner partition.WorkerID) error {
 	s, err := NewStore(ctx, tx, schema)
 	if err != nil {

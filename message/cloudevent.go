@@ -24,7 +24,7 @@ const (
 // CEPrefix begins the headers of all attributes.
 const CEPrefix = "ce-"
 
-// EncodeAttribute encodes a value as the binding wants it: space, double quote, percent and everything outside the printable ASCII range
+// EncodeAttribute encodes a value by the binding's rules: space, double quote, percent and everything outside the printable ASCII range
 // become %XX for each byte of UTF-8.
 func EncodeAttribute(value string) string {
 	plainly := true

@@ -8,14 +8,14 @@ import (
 // ErrMalformed means that a message lacks a header, or that one cannot be read; the text names it. Coming again does not mend it.
 var ErrMalformed = errors.New("malformed message")
 
-// MalformedError names what is wrong with a message. It is an ErrMalformed.
+// MalformedError names the fault of a message. It is an ErrMalformed.
 type MalformedError struct {
-	// Subject and Sequence say which message of the stream it is; empty and 0 where unknown.
+	// Subject and Sequence locate the message in the stream; empty and 0 where unknown.
 	Subject  string
 	Sequence uint64
 	// Header is the header's name.
 	Header string
-	// Reason says what the rule is.
+	// Reason states the rule.
 	Reason string
 }
 

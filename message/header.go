@@ -24,8 +24,8 @@ const (
 	HeaderTraceState    = "tracestate"
 )
 
-// EncodeHeader makes a value that reads back as it was written: control characters and spaces at the ends become %XX, as the wire format
-// would change them or read them as a new header, or a reader's terminal obey them. So does what is no UTF-8.
+// EncodeHeader makes a value that reads back as it was written. Bytes outside UTF-8, control characters and spaces at the ends become %XX:
+// the wire format would change them or read a new header, or a reader's terminal obey them.
 func EncodeHeader(value string) string {
 	trimmed := textproto.TrimString(value)
 	if len(trimmed) == len(value) && utf8.ValidString(value) && !strings.ContainsFunc(value, unicode.IsControl) {

@@ -28,22 +28,22 @@ type Message struct {
 	// Sequence is the event's sequence in the producer's database, Partition its partition there.
 	Sequence  int64
 	Partition int
-	// Generation is above 0 for what was requeued or replayed, and for everything after a resize.
+	// Generation is above 0 for requeued or replayed events, and for all after a resize.
 	Generation int
-	// Epoch is that of the lease under which the message was published; 0 where the message has none.
+	// Epoch is that of the publisher's lease; 0 where the message has none.
 	Epoch int64
-	// RecordedAt is when the event was recorded; zero unless the workers run with --headers full.
+	// RecordedAt is the time of the event's append; zero unless the workers run with --headers full.
 	RecordedAt time.Time
 	// TraceParent and TraceState are the W3C trace context; empty where the producer stored none.
 	TraceParent string
 	TraceState  string
-	// CorrelationID names the whole conversation, CausationID what led to the event; empty where the producer stored none.
+	// CorrelationID names the whole conversation, CausationID the event's cause; empty where the producer stored none.
 	CorrelationID string
 	CausationID   string
-	// Subject and StreamSequence say where the message lies in JetStream; empty and 0 for one that was built by hand.
+	// Subject and StreamSequence locate the message in JetStream; empty and 0 for one that was built by hand.
 	Subject        string
 	StreamSequence uint64
-	// StoredAt is when JetStream stored it; zero where that is unknown.
+	// StoredAt is JetStream's time of storage; zero where unknown.
 	StoredAt time.Time `json:"-"`
 	// Header holds all headers, without a Content-Encoding that was taken off. Payload is the body as the producer wrote it, byte for byte.
 	Header  nats.Header
@@ -75,7 +75,7 @@ func Parse(subject string, sequence uint64, header nats.Header, payload []byte) 
 	return m.Decode()
 }
 
-// ParseEncoded is Parse, but leaves a compressed body and its header as they are: Decode is for later.
+// ParseEncoded is Parse, but leaves a compressed body and its header as they are, for Decode.
 func ParseEncoded(subject string, sequence uint64, header nats.Header, payload []byte) (Message, error) {
 	p := parser{header: header}
 	m := Message{
@@ -137,7 +137,7 @@ func (m Message) DecodeUpTo(limit int64) (Message, error) {
 	return m, nil
 }
 
-// parser keeps the first thing that is wrong.
+// parser keeps the first fault.
 type parser struct {
 	header nats.Header
 	first  *MalformedError
@@ -171,13 +171,13 @@ func (p *parser) number(name string, least int64, bits int, needed bool) int64 {
 	return n
 }
 
-// outOfYears is true of a time that JSON cannot write, as producers cannot append it.
+// outOfYears reports whether JSON cannot write a time; producers cannot append it either.
 func outOfYears(at time.Time) bool {
 	year := at.UTC().Year()
 	return year < 1 || year > 9999
 }
 
-// withNUL is the name of a header that holds a NUL byte, which no relay writes and no text of PostgreSQL holds; "" where none does.
+// withNUL returns the name of a header with a NUL byte, which neither relays nor PostgreSQL's texts hold; "" without any.
 func withNUL(header nats.Header) string {
 	for name, values := range header {
 		if strings.ContainsRune(name+strings.Join(values, ""), 0) {
@@ -187,7 +187,7 @@ func withNUL(header nats.Header) string {
 	return ""
 }
 
-// Check refuses a message that was built by hand and lacks what identifies it, or holds what cannot be stored, with a *MalformedError.
+// Check refuses a message built by hand that lacks its identity, or holds values that cannot be stored, with a *MalformedError.
 func (m Message) Check() error {
 	refuse := func(name, reason string) error {
 		return &MalformedError{Subject: m.Subject, Sequence: m.StreamSequence, Header: name, Reason: reason}

@@ -2,14 +2,14 @@ package message
 
 import "github.com/postrider/postrider/message/codec"
 
-// HeaderRule says what a header holds, for descriptions of the wire format.
+// HeaderRule describes a header for descriptions of the wire format.
 type HeaderRule struct {
 	Name string
 	// Always: no message is without it.
 	Always bool
 	// Pattern is a regular expression that values match, of a kind that ECMA-262 reads; empty for none.
 	Pattern string
-	// Says is what the value is, and when there is one.
+	// Says describes the value, and when the header is there.
 	Says string
 }
 
@@ -19,7 +19,7 @@ const (
 	anUUID   = `^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 )
 
-// Headers are all headers that the relay itself writes. Producers may have added others.
+// Headers returns all headers that the relay itself writes. Producers may have added others.
 func Headers() []HeaderRule {
 	return []HeaderRule{
 		{HeaderEventID, true, anUUID, "The event's identity."},

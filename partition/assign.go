@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Snapshot is what an assignment is made from.
+// Snapshot is the input of an assignment.
 type Snapshot struct {
 	// Workers are the living workers, in any order.
 	Workers []WorkerID
@@ -47,8 +47,8 @@ func modulo(workers []WorkerID, count Count) Plan {
 	return plan
 }
 
-// sticky lets every worker keep what it owns up to its quota and hands the rest out in ascending order. Whoever owns most gets the larger
-// quota: that keeps the sum of min(owned, quota), and so the number of unmoved partitions, maximal.
+// sticky lets every worker keep its partitions up to its quota and deals the rest out in ascending order. The largest owners get
+// the larger quotas: that maximizes the sum of min(owned, quota), and so the number of unmoved partitions.
 func sticky(workers []WorkerID, s Snapshot) Plan {
 	owned := make(Plan, len(workers))
 	for _, w := range workers {
@@ -81,7 +81,7 @@ func sticky(workers []WorkerID, s Snapshot) Plan {
 	return plan
 }
 
-// quotas gives every worker count/n partitions and one more to as many as the remainder says, those that own most first, ties by id.
+// quotas gives every worker count/n partitions, and one of the remainder's to each of the largest owners, ties by id.
 func quotas(workers []WorkerID, owned Plan, count int) map[WorkerID]int {
 	ranked := slices.Clone(workers)
 	slices.SortStableFunc(ranked, func(a, b WorkerID) int {

@@ -29,7 +29,7 @@ func ParseIDs(list []byte) (ids []ID, ok bool) {
 		return nil, false
 	}
 	for ; len(list) > 0; list = list[2:] {
-		ids = append(ids, ID(binary.BigEndian.Uint16(list))) // what no partition has names nothing
+		ids = append(ids, ID(binary.BigEndian.Uint16(list))) // a number that no partition has names nothing
 	}
 	return ids, true
 }

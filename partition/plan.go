@@ -2,7 +2,7 @@ package partition
 
 import "slices"
 
-// Plan says which partitions each worker should own, in ascending order. A worker without a share may be missing or have an empty list.
+// Plan has the partitions that each worker should own, in ascending order. A worker without a share may be missing or have an empty list.
 type Plan map[WorkerID][]ID
 
 // Desired returns the partitions that the worker should own, in ascending order;
@@ -11,7 +11,7 @@ func (p Plan) Desired(worker WorkerID) []ID {
 	return append([]ID{}, p[worker]...)
 }
 
-// Diff returns what the worker has to take and to give up to go from the partitions it owns to the plan, both ascending.
+// Diff returns the partitions to take and to give up between the owned ones and the plan, both ascending.
 func (p Plan) Diff(worker WorkerID, owned []ID) (take, give []ID) {
 	desired := slices.Sorted(slices.Values(p[worker]))
 	owned = slices.Sorted(slices.Values(owned))

@@ -1,7 +1,7 @@
 -- query: Beat
 -- One statement for the first beat and every later one: a purged row comes back, that of
--- a drained worker as one that was asked to drain. A condition keeps its time while its
--- reason stays.
+-- a drained worker with its request to drain. A condition keeps its time while its reason
+-- stays.
 INSERT INTO {schema}.outbox_workers AS w
        (worker_id, hostname, pid, version, started_at, heartbeat_until, heartbeat_ttl, state, shape, canary,
         condition, condition_detail, condition_since, drain_requested_at)
@@ -22,7 +22,7 @@ ON CONFLICT (worker_id) DO UPDATE
 DELETE FROM {schema}.outbox_workers WHERE worker_id = @worker
 
 -- query: Purge
--- Rows are kept for a while after they went stale, so that people can see who died.
+-- Stale rows stay for a while, so that people can see who died.
 DELETE FROM {schema}.outbox_workers
  WHERE heartbeat_until < clock_timestamp() - @after::interval
 

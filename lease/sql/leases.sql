@@ -1,5 +1,5 @@
 -- query: Snapshot
--- The leases of somebody who froze the outbox and died are nobody's.
+-- Leases of a freezer that died count as free.
 SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_until - s.at AS time_left, p.lease_ttl,
        p.lease_epoch, p.delivered, p.paused_at, p.crashes, s.at, s.frozen
   FROM {schema}.outbox_partitions AS p,
@@ -13,14 +13,14 @@ SELECT p.partition_key, nullif(p.lease_owner, s.gone), p.lease_until, p.lease_un
 SELECT count(*) FROM {schema}.outbox_partitions
 
 -- query: Acquire
--- Takes the free ones among the partitions asked for. A row that still names
--- this worker is free too: the process has given that lease up before it asks.
--- So are those of somebody who froze the outbox and died, and those whose end a clock that stepped back
--- put off, as long as they are what was watched for their whole time (@silent).
--- SKIP LOCKED: a row that somebody else is taking now will be theirs.
+-- Takes the free partitions among @partitions. A row that still names this worker is free,
+-- too: the process has given that lease up before it asks. So is the row of a freezer
+-- that died. A clock that stepped back prolongs leases: such a row is free while it
+-- equals the one that was watched for a whole TTL (@silent).
+-- SKIP LOCKED: a locked row goes to the worker that is taking it.
 -- While the outbox is frozen only @resizing gets leases.
 -- A predecessor that let its lease run out may have crashed over its work.
--- Who had them is told in the same statement: both are done or neither.
+-- The same statement writes the history: both are done or neither.
 WITH freezer AS MATERIALIZED (
        SELECT s.frozen_by,
               -- include: frozen
@@ -70,8 +70,8 @@ WITH freezer AS MATERIALIZED (
 -- include: taken
 
 -- query: AcquireSolo
--- Raises the epoch of every partition and leaves the owner empty: @name is only told. Nobody knows whether the one before ended in good
--- order: the first counts as a crash, and so does each that carried something, until something is settled.
+-- Raises the epoch of every partition and leaves the owner empty: only the history has @name. A predecessor's end is unknown:
+-- the first one counts as a crash, and so does each later one with messages in flight, until something is settled.
 WITH taken AS (
        UPDATE {schema}.outbox_partitions AS p
           SET lease_owner = NULL,
@@ -103,8 +103,8 @@ WITH taken AS (
 -- include: taken
 
 -- query: LeasedElsewhere
--- Who stands in the way of a worker without leasing, each with for how long it counts where it ends later than it can: the
--- clock has stepped back since. Leases of somebody who froze the outbox and died do not.
+-- Members and leases, which refuse a worker without leasing; with the TTL where one ends later than it can, since the
+-- clock has stepped back. Leases of a freezer that died do not count.
 SELECT false, w.worker_id::text, w.heartbeat_until,
        CASE WHEN w.heartbeat_until > clock_timestamp() + w.heartbeat_ttl + @steady::interval THEN w.heartbeat_ttl END
   FROM {schema}.outbox_workers AS w
@@ -120,7 +120,7 @@ SELECT true, p.partition_key::text, p.lease_until,
    AND (freezer.holds OR p.lease_owner IS DISTINCT FROM freezer.frozen_by)
 
 -- query: LockPatience
--- How long this transaction waits for rows that somebody else holds locked.
+-- Bounds the wait of this transaction for locked rows.
 SELECT set_config('lock_timeout', @patience, true)
 
 -- query: Renew
@@ -141,8 +141,8 @@ RETURNING p.partition_key,
           -- include: database
 
 -- query: RenewFree
--- As Renew, passing over rows that somebody else holds locked. Such a row is
--- not renewed, but still ours as far as this statement's snapshot shows.
+-- As Renew, passing over locked rows. Such a row is not renewed, but still ours as
+-- far as this statement's snapshot shows.
 WITH mine AS (
        SELECT m.partition_key, m.epoch FROM unnest(@partitions::smallint[], @epochs::bigint[]) AS m (partition_key, epoch)),
      renewed AS (
@@ -182,8 +182,8 @@ WITH released AS (
      -- include: released
 
 -- query: Disown
--- What carries this worker's name although the worker knows nothing of it: the
--- answer to an acquisition was lost.
+-- Frees rows with this worker's name that the worker does not know: the answer to
+-- an acquisition was lost.
 WITH released AS (
        UPDATE {schema}.outbox_partitions AS p
           SET lease_owner = NULL,
@@ -195,9 +195,9 @@ WITH released AS (
      -- include: released
 
 -- query: SyncAdd
--- Rows for the partitions up to @count that are missing. One that was there before goes
--- on where it ended: the stream knows its epoch, and what it had published. Where a row
--- was deleted by hand the history tells, or else what the stream loses went unnoticed.
+-- Adds the missing rows of partitions up to @count. A removed one goes on with its epoch
+-- and positions, as the stream knows them. For a row that was deleted by hand the history
+-- has them: without, losses of the stream would go unnoticed.
 WITH back AS (
        DELETE FROM {schema}.outbox_former_partitions
         WHERE partition_key < @count::int
@@ -214,8 +214,8 @@ SELECT n, coalesce(b.lease_epoch, h.epoch, 0), coalesce(b.fence_sequence, h.know
 ON CONFLICT (partition_key) DO NOTHING
 
 -- query: SyncPrune
--- Only rows that nobody but @owner leases and nothing lies behind. What the stream knows
--- of them is kept.
+-- Removes empty rows that are free or @owner's. Their positions are kept, as the stream
+-- knows them.
 WITH gone AS (
        DELETE FROM {schema}.outbox_partitions AS p
         WHERE p.partition_key >= @count::int
@@ -244,7 +244,7 @@ ON CONFLICT (partition_key) DO UPDATE
        removed_at      = EXCLUDED.removed_at
 
 -- fragment: database
--- Which database answers: its cluster, and the timeline that it writes. Another one may have forgotten what was read and settled.
+-- Names the database by its cluster and timeline. Another one may have forgotten reads and marks.
           {database}
 
 -- fragment: returned
@@ -253,7 +253,7 @@ ON CONFLICT (partition_key) DO UPDATE
               ,
 
 -- fragment: known
--- What was lost and only reported is still known, for the next owner to report, or to heal.
+-- Lost positions that were only reported still count, for the next owner to report, or to heal.
               greatest(p.fence_sequence, p.lost_sequence) AS fence_sequence, greatest(p.stream_sequence, p.lost_sequence) AS stream_sequence
 
 -- fragment: taken
@@ -276,8 +276,8 @@ SELECT released.partition_key
   FROM released
 
 -- query: History
--- The newest first. Rows name few partitions each, so that to look for one partition
--- among all that are kept takes some milliseconds.
+-- The newest first. Rows name few partitions each: the search for one partition takes
+-- some milliseconds.
 SELECT o.id, o.changed_at, o.kind, o.previous_id, coalesce(o.previous_hostname, ''), o.worker_id, coalesce(o.hostname, ''),
        o.lease_until, o.partition_keys, o.lease_epochs
   FROM {schema}.outbox_ownership AS o
@@ -292,7 +292,7 @@ SELECT o.id, o.changed_at, o.kind, o.previous_id, coalesce(o.previous_hostname, 
 SELECT (SELECT o.changed_at FROM {schema}.outbox_ownership AS o ORDER BY o.id LIMIT 1)
 
 -- fragment: previous_hostname
--- Where the worker c.previous ran. Once its row is gone, what was told of it last.
+-- The host of the worker c.previous; once its row is gone, the last one in the history.
 coalesce((SELECT w.hostname FROM {schema}.outbox_workers AS w WHERE w.worker_id = c.previous),
          (SELECT CASE WHEN o.worker_id = c.previous THEN o.hostname ELSE o.previous_hostname END
             FROM {schema}.outbox_ownership AS o
@@ -301,15 +301,14 @@ coalesce((SELECT w.hostname FROM {schema}.outbox_workers AS w WHERE w.worker_id 
            LIMIT 1))
 
 -- query: LockFreeze
--- Takes the lock of whoever freezes the outbox, for as long as the transaction lives.
--- It comes back with the one that froze it before, and without a row when that one
--- is still at work.
+-- Takes the freezer's lock until the transaction ends. Returns the previous freezer, and
+-- no row while that one is at work.
 SELECT s.frozen_by
   FROM {schema}.outbox_settings AS s
  WHERE pg_try_advisory_xact_lock(hashtext('postrider freeze'), hashtext(s.outbox_id::text))
 
 -- query: StayIdle
--- Nothing is done in this session for as long as the work takes. The server notices within a minute, whatever its clock does, that the
+-- The session stays idle during the freezer's work. The server notices within a minute, whatever its clock does, that the
 -- other side has vanished: then its lock goes.
 SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('tcp_keepalives_idle', '15', true),
        set_config('tcp_keepalives_interval', '15', true), set_config('tcp_keepalives_count', '3', true)
@@ -321,15 +320,15 @@ UPDATE {schema}.outbox_settings SET frozen_at = clock_timestamp(), frozen_by = @
 UPDATE {schema}.outbox_settings SET frozen_at = NULL, frozen_by = NULL WHERE frozen_by = @owner
 
 -- query: Census
--- How many partitions there are, whether somebody changes that now, and how many of them that one holds by now.
+-- Counts the partitions, and with a resize at work those that it holds.
 SELECT z.partition_count, z.frozen, (SELECT count(*) FROM {schema}.outbox_partitions AS p WHERE z.frozen AND p.lease_owner = z.frozen_by), z.resized_at
   FROM (SELECT s.partition_count, s.frozen_by, s.resized_at,
                -- include: frozen
                AS frozen FROM {schema}.outbox_settings AS s) AS z
 
 -- fragment: frozen
--- Whether somebody at work has frozen the outbox of the settings s: the session of
--- whoever froze it holds the lock. Nothing is looked for while nothing is frozen.
+-- True while a living session has frozen the outbox of the settings s: it holds the lock.
+-- The lock is looked for only under a freeze.
 CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
      THEN EXISTS (SELECT
                     FROM pg_locks AS k

@@ -20,10 +20,9 @@ const (
 
 // Lengths of bodies, in bytes.
 const (
-	// DefaultLimit is the longest body that Body and Decompress make when they are given no limit: as long as a payload
-	// may be in an outbox as it was made.
+	// DefaultLimit is the longest body that Body and Decompress make without a limit: the default bound of an outbox's payloads.
 	DefaultLimit = 8 << 20
-	// MaxLimit is as long as an outbox can be told to let payloads be.
+	// MaxLimit is the largest bound of payloads that an outbox takes.
 	MaxLimit = 64 << 20
 )
 

@@ -18,7 +18,7 @@ type Compressor struct {
 	gzip     sync.Pool // of *gzip.Writer
 }
 
-// zstdWindow is the most that a zstd decoder has to keep, in bytes; every decoder takes it. It is part of what makes the bytes.
+// zstdWindow is the largest window that a zstd decoder has to keep, in bytes; every decoder takes it. The compressed bytes depend on it.
 const zstdWindow = 8 << 20
 
 // NewCompressor returns a compressor for bodies longer than above bytes, 0 or more. An encoding that is not known is refused with
@@ -44,7 +44,7 @@ func NewCompressor(encoding Encoding, above int) (*Compressor, error) {
 	return c, nil
 }
 
-// Encoding is what Compress uses; "" for a nil compressor.
+// Encoding returns the encoding of Compress; "" for a nil compressor.
 func (c *Compressor) Encoding() Encoding {
 	if c == nil {
 		return ""
@@ -53,7 +53,7 @@ func (c *Compressor) Encoding() Encoding {
 }
 
 // Compress returns the body compressed, or the body itself and false where it is not above the size or would not become shorter. It
-// never changes the body that it is given.
+// never changes its argument.
 func (c *Compressor) Compress(body []byte) (out []byte, compressed bool) {
 	if c == nil || len(body) <= c.above || len(body) == 0 {
 		return body, false
@@ -72,14 +72,14 @@ func (c *Compressor) Compress(body []byte) (out []byte, compressed bool) {
 	if len(out) >= len(body) {
 		return body, false
 	}
-	// What is kept until it is acknowledged should not hold more memory than it needs.
+	// The result is kept until its acknowledgement: it should not hold more memory than it needs.
 	if cap(out) > len(out)+len(out)/2+1024 {
 		out = bytes.Clone(out)
 	}
 	return out, true
 }
 
-// room is what is made ready for the result. Above 1 MiB it is as much as is useful: growing holds what there was and what comes.
+// room returns the buffer's capacity for a result. Above 1 MiB it is ample: growing holds the old and the new buffer.
 func room(size int) int {
 	const large = 1 << 20
 	if size > large {

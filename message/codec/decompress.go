@@ -38,7 +38,7 @@ func encodingOf(header map[string][]string) string {
 			}
 		}
 	}
-	return strings.Join(values, ", ") // several are not what a relay writes: such a name is not known
+	return strings.Join(values, ", ") // no relay writes several: such a name is not known
 }
 
 // Decompress takes the compression off. limit is the longest result in bytes; 0 or less means DefaultLimit.
@@ -70,8 +70,8 @@ func Decompress(e Encoding, body []byte, limit int64) ([]byte, error) {
 	return nil, err
 }
 
-// decoders are kept: making one costs more than a small body. With a concurrency of 1 they run no goroutines, so that one that is
-// dropped leaves nothing behind.
+// decoders are kept: making one costs more than a small body. With a concurrency of 1 they run no goroutines, so that a dropped
+// one leaves nothing behind.
 var decoders = sync.Pool{New: func() any {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(2*zstdWindow))
 	if err != nil {
@@ -80,7 +80,7 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
-// read reads as far as the limit; that there was more is an error.
+// read reads up to the limit; more is an error.
 func read(e Encoding, from io.Reader, size int, limit int64) ([]byte, error) {
 	if size == 0 {
 		return nil, damaged(e, io.ErrUnexpectedEOF) // no bytes are no frame
