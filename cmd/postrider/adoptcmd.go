@@ -33,9 +33,11 @@ type adoptCreateCmd struct {
 
 // Help explains below the flags.
 func (c *adoptCreateCmd) Help() string {
-	return `The application writes to its table as before. An INSERT fails only if its payload is larger than the outbox takes, or
-does not fit the schema of a type that is checked; once a column is dropped that its event needs; above READ COMMITTED
-with 40001 if its stream got an event meanwhile. Retry 40001, and 40P01 of rows in different orders. Then lastval() asks the outbox's
+	return `The application writes to its table as before. An INSERT fails only if its payload is larger than the outbox takes, has
+text that UTF-8 cannot hold, or does not fit the schema of a type that is checked; once a column is dropped that its event
+needs; above READ COMMITTED with 40001 if its stream got an event meanwhile; in the query of a materialized view (42501)
+unless SET CONSTRAINTS ALL IMMEDIATE goes before. ATTACH PARTITION to it of a table that is adopted itself fails (42710)
+unless one transaction drops that trigger and attaches. Retry 40001, and 40P01 of rows in different orders. Then lastval() asks the outbox's
 sequence: use RETURNING or currval(). From now on each INSERT appends the row's event, in the same transaction; UPDATE and DELETE say
 nothing. What waits is imported before, in order, while the table is locked against writers: --dry-run --json counts it, 10,000 rows take seconds.
 

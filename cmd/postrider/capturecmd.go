@@ -113,14 +113,18 @@ func (c *captureCreateCmd) Help() string {
 	return `From then on each INSERT, UPDATE and DELETE of a row appends an event, in the transaction that does it: in order,
 once, and not if it rolls back. The event of public.orders' row 17 is orders.inserted {"new": {…}}, orders.updated
 {"new": {…}} or orders.deleted {"old": {…}} of the stream public.orders:17. An update that changes no captured column
-has none; one that changes the key is a delete and an insert. TRUNCATE is refused while deletions are told.
+has none; one that changes the key is a delete and an insert, and where a deferrable constraint lets another row have the
+key that it leaves, that row is told as updated. TRUNCATE is refused while deletions are told.
 
 What fails for the application: TRUNCATE; lastval(), which asks the outbox's sequence then (use RETURNING or currval());
-a row that is too large for an event, or does not fit the schema of a type that is checked, or has a type with a cast to
-json (in a key, text) of its own that fails under search_path = pg_catalog; above READ COMMITTED, with 40001, a row whose
-stream got an event meanwhile; with 40P01 rows of one stream in different orders; any write once a column of the key is
-dropped, and, with --columns or --exclude, once a table restored from a dump has columns of other names. A key that is no
-stream's name is made one, which ends with ~ and its MD5. A renamed column stays chosen or left out.
+a row that is too large for an event, has text that UTF-8 cannot hold, or does not fit the schema of a type that is
+checked, or has a type with a cast to json (in a key, text) of its own that fails under search_path = pg_catalog; above
+READ COMMITTED, with 40001, a row whose stream got an event meanwhile; with 40P01 rows of one stream in different orders;
+REFRESH or CREATE MATERIALIZED VIEW of a query that writes to the table (42501; not behind SET CONSTRAINTS ALL IMMEDIATE
+in one transaction); ATTACH PARTITION to it of a table that is captured itself (42710; not where one transaction drops
+that trigger and attaches); any write once a column of the key is dropped, and, with --columns or --exclude, once a table
+restored from a dump has columns of other names. A key that is no stream's name is made one, which ends with ~ and its
+MD5. A renamed column stays chosen or left out.
 Nothing is told of a table's children by INHERITS, nor while the trigger is disabled: "capture list" and "doctor" name
 these, but for session_replication_role.
 

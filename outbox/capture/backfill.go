@@ -37,7 +37,7 @@ func (s *Store) begins(ctx context.Context, tx pgx.Tx, t *table, c Capture, befo
 		return nil
 	}
 	var own, may, unique bool
-	if err := s.sql.MayBackfill.Row(ctx, tx, pg.Args{"schema": s.schema, "table": t.oid, "numbers": strings.Trim(strings.TrimSuffix(t.numbers(c.Key), "::int[]"), "'")}).Scan(&own, &may, &unique); err != nil {
+	if err := s.sql.MayBackfill.Row(ctx, tx, pg.Args{"schema": s.schema, "table": t.oid, "numbers": t.listed(c.Key)}).Scan(&own, &may, &unique); err != nil {
 		return err
 	}
 	schema := identifier(s.schema)

@@ -108,13 +108,16 @@ func (t *table) found(into string, names []string) string {
           JOIN pg_attribute AS a ON a.attrelid = %[4]d AND a.attnum = u.number AND NOT a.attisdropped`, "u.place", into, t.numbers(names), t.oid)
 }
 
-func (t *table) numbers(names []string) string {
+func (t *table) numbers(names []string) string { return "'" + t.listed(names) + "'::int[]" }
+
+// listed are the numbers of columns, as an array's text.
+func (t *table) listed(names []string) string {
 	var list []string
 	for _, one := range names {
 		column, _ := t.column(one)
 		list = append(list, strconv.Itoa(int(column.Number)))
 	}
-	return "'{" + strings.Join(list, ",") + "}'::int[]"
+	return "{" + strings.Join(list, ",") + "}"
 }
 
 // follow finds the names that columns have now, since PostgreSQL knows them by their numbers. A table that was restored has others; there
@@ -152,8 +155,28 @@ func (c *Capture) follow(t *table) string {
 `, t.oid, keys, now, len(c.Key), "`postrider capture create --replace`", "`postrider capture drop`", array(c.Key), before, doubt)
 }
 
+// other sets a variable to the row that has the key which this one leaves: a key that is compared late may be another row's by then.
+func (c *Capture) other(t *table) string {
+	var tests []string
+	for i, key := range c.Key {
+		column, _ := t.column(key)
+		tests = append(tests, fmt.Sprintf("t.%%%[1]d$I OPERATOR(%[2]s.=) ($1).%%%[1]d$I", i+1, strings.ReplaceAll(identifier(column.Operators), "%", "%%")))
+	}
+	columns := "'t.*'"
+	if len(c.chosen()) > 0 {
+		columns = "coalesce((SELECT string_agg(format('t.%I', c.name), ', ' ORDER BY c.place) FROM unnest(chosen) WITH ORDINALITY AS c (name, place)), '')"
+	}
+	return "EXECUTE 'SELECT row_to_json(x.*)::text FROM ' || " + t.place() + " || ' AS t CROSS JOIN LATERAL (SELECT ' || " + columns + " ||\n            ') AS x WHERE ' || format(" +
+		literal(strings.Join(tests, " AND ")) + ", VARIADIC keys) || ' LIMIT 1' INTO other USING OLD;"
+}
+
+// place is the table that a trigger is of, whatever it is called now.
+func (t *table) place() string {
+	return fmt.Sprintf("coalesce((SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %d), TG_RELID)::regclass", t.oid)
+}
+
 // body is that of the function.
-func (c *Capture) body(t *table, calls string) string {
+func (c *Capture) body(t *table, template, calls string) string {
 	tell := func(operation, stream, payload string) string {
 		if !c.tells(operation) {
 			return "NULL;"
@@ -166,50 +189,15 @@ func (c *Capture) body(t *table, calls string) string {
 	if c.Old {
 		updated = `'{"old":' || old_row || ',"new":' || new_row || '}'`
 	}
-	return `DECLARE
-    old_stream   text;
-    new_stream   text;
-    old_row      text;
-    new_row      text;
-    keys         text[];
-    keys_types   oid[];
-    chosen       text[];
-    chosen_types oid[];
-    same         boolean;
-BEGIN
-    IF TG_OP = 'TRUNCATE' THEN
-        RAISE EXCEPTION 'TRUNCATE of % would tell nothing of its rows, which are captured', TG_RELID::regclass
-            USING ERRCODE = '0A000', HINT = 'DELETE tells of each row; ` + "`postrider capture drop`" + ` ends the capture.';
-    END IF;
-` + c.follow(t) + `    IF TG_OP <> 'INSERT' THEN
-        ` + c.stream(t, "old_stream", "OLD") + `
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        ` + c.stream(t, "new_stream", "NEW") + `
-    END IF;
-    same := TG_OP = 'UPDATE' AND old_stream = new_stream;
-    IF same AND NOT ` + strconv.FormatBool(c.tells("update")) + ` THEN
-        RETURN NULL;
-    END IF;
-    IF TG_OP <> 'INSERT' THEN
-        ` + c.row(t, "old_row", "OLD") + `
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        ` + c.row(t, "new_row", "NEW") + `
-    END IF;
-    IF same THEN
-        IF old_row <> new_row THEN
-            ` + tell("update", "new_stream", updated) + `
-        END IF;
-        RETURN NULL;
-    END IF;
-    IF TG_OP <> 'INSERT' THEN
-        ` + tell("delete", "old_stream", `'{"old":' || old_row || '}'`) + `
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        ` + tell("insert", "new_stream", `'{"new":' || new_row || '}'`) + `
-    END IF;
-    RETURN NULL;
-END
-`
+	deleted := tell("delete", "old_stream", `'{"old":' || old_row || '}'`)
+	if t.late {
+		stays := map[bool]string{true: "update", false: "insert"}[c.tells("update")]
+		deleted = c.other(t) + "\n        IF other IS NULL THEN\n            " + deleted +
+			"\n        ELSE\n            " + tell(stays, "old_stream", strings.Replace(updated, "new_row", "other", 1)) + "\n        END IF;"
+	}
+	return strings.NewReplacer(
+		"{FOLLOW}", c.follow(t), "{OLD_STREAM}", c.stream(t, "old_stream", "OLD"), "{NEW_STREAM}", c.stream(t, "new_stream", "NEW"),
+		"{OLD_ROW}", c.row(t, "old_row", "OLD"), "{NEW_ROW}", c.row(t, "new_row", "NEW"), "{UPDATES}", strconv.FormatBool(c.tells("update")),
+		"{UPDATED}", tell("update", "new_stream", updated), "{DELETED}", deleted, "{INSERTED}", tell("insert", "new_stream", `'{"new":' || new_row || '}'`),
+	).Replace(template)
 }

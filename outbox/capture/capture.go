@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Capture says which changes of a table become events, and how.
@@ -92,10 +94,13 @@ func (s *Store) planned(ctx context.Context, tx pgx.Tx, c *Capture, t *table, dr
 	if err := c.complete(t); err != nil {
 		return done, err
 	}
+	if err := s.sql.Late.Row(ctx, tx, pg.Args{"table": t.oid, "numbers": t.listed(c.Key)}).Scan(&t.late); err != nil {
+		return done, err
+	}
 	if err := s.begins(ctx, tx, t, *c, before, given); err != nil {
 		return done, err
 	}
-	list, err := making(Captured, t, c.events(), c.body(t, s.calls("bytes")), c.tells("delete"), *c)
+	list, err := making(Captured, t, c.events(), c.body(t, s.sql.Body.Text, s.calls("bytes")), c.tells("delete"), *c)
 	done = Done{Table: t.String(), Action: Created, SQL: slices.Concat(drop, list)}
 	if before != nil {
 		done.Action, done.Changes = Changed, differences(*before, *c)

@@ -42,7 +42,8 @@
 //   - Rows are removed from the table of the trigger, whatever it is called by now, and from no other.
 //   - A change has one event if it commits, and none if it does not. An UPDATE that changes none of the captured columns has none.
 //   - The events of a row are in the order of its changes: whoever changes it holds its lock until the event is committed.
-//   - A key that is changed, and a row that goes to another partition, end one row and begin another: deleted, then inserted.
+//   - A key that is changed, and a row that goes to another partition, end one row and begin another: deleted, then inserted. Where another
+//     row has the key by then, for its constraint is deferrable, that row is told instead: the last event of a key is its row as it is.
 //   - Nobody but the owner can use the function for a trigger of another table, whatever default privileges say: that would forge events.
 //   - Settings that a replacement does not name stay, the publication too.
 //   - The trigger fires before the table's other AFTER triggers, for its name sorts before theirs.
@@ -51,7 +52,8 @@
 //
 // A table takes what it took before. A key that names no stream, for its length, control characters or spaces at its ends, is made to: the
 // stream's name ends with ~ and an MD5 then. What fails the statement that changed the row is a payload that is too large, or does not fit
-// the schema of a type that is checked, or a type's own cast to json or text that needs another search_path; and lastval(). A key that is coarser than the row queues its writers until commit, and can deadlock those
+// the schema of a type that is checked, or a type's own cast to json or text that needs another search_path; the query of a materialized view, which queues
+// no deferred trigger; and lastval(). A key that is coarser than the row queues its writers until commit, and can deadlock those
 // that change rows in different orders (40P01); above READ COMMITTED a stream's event that the snapshot does not see makes 40001: both want to be
 // tried again. A statement may change any number of rows: appends by triggers hold no lock of the shared lock table
 // for a stream, but queue at its next version. A captured row costs its writer about 0.15 ms, some forty times an update of a small row.

@@ -31,20 +31,6 @@ const guard = `    IF TG_RELID <> %[1]d AND NOT EXISTS (SELECT FROM pg_catalog.p
     END IF;
 `
 
-// revoked is the statement that leaves a function to its owner, whatever default privileges gave to others.
-const revoked = `DECLARE
-    other text;
-BEGIN
-    FOR other IN SELECT pg_catalog.format('%%I', r.rolname)
-                   FROM pg_catalog.pg_proc AS p
-                  CROSS JOIN LATERAL pg_catalog.aclexplode(p.proacl) AS a
-                   JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
-                  WHERE p.oid = %[1]s::pg_catalog.regprocedure AND a.grantee <> p.proowner LOOP
-        EXECUTE 'REVOKE ALL ON FUNCTION ' || %[1]s || ' FROM ' || other;
-    END LOOP;
-END
-`
-
 // note is what a function's comment says besides the settings.
 type note struct {
 	Table string `json:"table"`
@@ -93,7 +79,7 @@ func making(kind Purpose, t *table, events, body string, truncate bool, settings
 		"CREATE FUNCTION " + call + " RETURNS pg_catalog.trigger\nLANGUAGE plpgsql SECURITY DEFINER\n" + fixed + " AS " + dollars(body),
 		"ALTER FUNCTION " + call + " OWNER TO " + t.owner,
 		"REVOKE ALL ON FUNCTION " + call + " FROM PUBLIC",
-		"DO " + dollars(fmt.Sprintf(revoked, literal(call))),
+		"DO " + dollars(strings.ReplaceAll(t.revoked, "{FUNCTION}", literal(call))),
 		"COMMENT ON FUNCTION " + call + " IS " + literal(comment),
 		"CREATE TRIGGER " + identifier(kind.trigger()) + " AFTER " + events + " ON " + t.quoted() + " FOR EACH ROW EXECUTE FUNCTION " + call,
 	}

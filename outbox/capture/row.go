@@ -116,7 +116,7 @@ func (r *reading) deletion() string {
 		dynamic = append(dynamic, fmt.Sprintf("t.%%%[1]d$I%[2]s($1).%%%[1]d$I", i+1, strings.ReplaceAll(equals, "%", "%%")))
 		names = append(names, r.name(key))
 	}
-	place := fmt.Sprintf("coalesce((SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %d), TG_RELID)::regclass", r.oid)
+	place := r.place()
 	return "    IF has_schema_privilege((SELECT c.relnamespace FROM pg_class AS c WHERE c.oid = " + place + "), 'USAGE') AND has_table_privilege(" + place + ", 'SELECT') AND has_table_privilege(" + place + ", 'DELETE') THEN\n" +
 		"        IF same AND to_regclass(" + literal(r.quoted()) + ") = " + place + " THEN\n" +
 		"            DELETE FROM " + r.quoted() + " AS t WHERE " + strings.Join(static, " AND ") + ";\n        ELSE\n" +

@@ -21,9 +21,11 @@ type table struct {
 	oid             uint32
 	unique          []string // columns that no two rows have alike
 	outbox          string   // the schema of the outbox
+	revoked         string   // what leaves the function to its owner
 	// left is the publication that the table left for the trigger, joins tells that it is in there still.
 	left  *membership
 	joins bool
+	late  bool     // rows may have one key until a statement or a transaction ends
 	used  []string // columns that an adoption needs
 	// filled is the backfill's progress.
 	filled *backfilled
@@ -49,7 +51,7 @@ type column struct {
 
 // find reads what there is of a table, and refuses one that cannot have the trigger.
 func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string) (*table, error) {
-	t := &table{outbox: s.schema}
+	t := &table{outbox: s.schema, revoked: s.sql.Revoked.Text}
 	var fit, mine, producer, parent, own bool
 	schemas, names := apart(written(asked))
 	rows, err := s.sql.Find.Rows(ctx, tx, pg.Args{"schema": s.schema, "schemas": schemas, "names": names, "trigger": kind.trigger()})

@@ -3109,7 +3109,8 @@ SELECT o.partition_key, o.global_sequence, o.parked,
     RETURNING 1)
 SELECT (SELECT n FROM foreign_rows), (SELECT count(*) FROM moved);
 
-/* resize.SetCount */ UPDATE "public".outbox_settings SET partition_count = $1, generation = generation + 1, resized_at = clock_timestamp(),
+/* resize.SetCount */ WITH others AS (UPDATE "public".outbox_partitions SET crashes = 0, carrying = false)
+UPDATE "public".outbox_settings SET partition_count = $1, generation = generation + 1, resized_at = clock_timestamp(),
        resized_delivery = (SELECT coalesce(max(id), 0) FROM "public".outbox_deliveries);
 
 /* resize.PauseAll */ UPDATE "public".outbox_partitions SET paused_at = $1 WHERE paused_at IS NULL;
@@ -3770,6 +3771,65 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
            $6::text[]::jsonb[], $7::text[], $8::text[], NULL::bigint[], NULL::text[], $9::text[],
            NULL::boolean[], NULL::timestamptz[], $10::timestamptz[]);
 
+/* capture.Body */ DECLARE
+    old_stream   text;
+    new_stream   text;
+    old_row      text;
+    new_row      text;
+    other        text;
+    keys         text[];
+    keys_types   oid[];
+    chosen       text[];
+    chosen_types oid[];
+    same         boolean;
+BEGIN
+    IF TG_OP = 'TRUNCATE' THEN
+        RAISE EXCEPTION 'TRUNCATE of % would tell nothing of its rows, which are captured', TG_RELID::regclass
+            USING ERRCODE = '0A000', HINT = 'DELETE tells of each row; `postrider capture drop` ends the capture.';
+    END IF;
+{FOLLOW}    IF TG_OP <> 'INSERT' THEN
+        {OLD_STREAM}
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        {NEW_STREAM}
+    END IF;
+    same := TG_OP = 'UPDATE' AND old_stream = new_stream;
+    IF same AND NOT {UPDATES} THEN
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        {OLD_ROW}
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        {NEW_ROW}
+    END IF;
+    IF same THEN
+        IF old_row <> new_row THEN
+            {UPDATED}
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        {DELETED}
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        {INSERTED}
+    END IF;
+    RETURN NULL;
+END;
+
+/* capture.Revoked */ DECLARE
+    other text;
+BEGIN
+    FOR other IN SELECT pg_catalog.format('%I', r.rolname)
+                   FROM pg_catalog.pg_proc AS p
+                  CROSS JOIN LATERAL pg_catalog.aclexplode(p.proacl) AS a
+                   JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
+                  WHERE p.oid = {FUNCTION}::pg_catalog.regprocedure AND a.grantee <> p.proowner LOOP
+        EXECUTE 'REVOKE ALL ON FUNCTION ' || {FUNCTION} || ' FROM ' || other;
+    END LOOP;
+END;
+
 /* capture.Find */ SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.relkind IN ('r', 'p'),
        pg_has_role(c.relowner, 'USAGE'),
        has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, p.oid, 'EXECUTE'),
@@ -3806,6 +3866,11 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
   LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
  WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attnum;
+
+/* capture.Late */ SELECT coalesce(bool_and(NOT i.indimmediate), false)
+  FROM pg_index AS i
+ WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+   AND (i.indkey::int[])[0:i.indnkeyatts - 1] <@ $2::text::int[];
 
 /* capture.Membership */ SELECT coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum)
                    FROM pg_attribute AS a

@@ -1,3 +1,66 @@
+-- query: Body
+-- The body of a captured table's function, which is sent when it is made. What stands in braces depends on table and settings.
+DECLARE
+    old_stream   text;
+    new_stream   text;
+    old_row      text;
+    new_row      text;
+    other        text;
+    keys         text[];
+    keys_types   oid[];
+    chosen       text[];
+    chosen_types oid[];
+    same         boolean;
+BEGIN
+    IF TG_OP = 'TRUNCATE' THEN
+        RAISE EXCEPTION 'TRUNCATE of % would tell nothing of its rows, which are captured', TG_RELID::regclass
+            USING ERRCODE = '0A000', HINT = 'DELETE tells of each row; `postrider capture drop` ends the capture.';
+    END IF;
+{FOLLOW}    IF TG_OP <> 'INSERT' THEN
+        {OLD_STREAM}
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        {NEW_STREAM}
+    END IF;
+    same := TG_OP = 'UPDATE' AND old_stream = new_stream;
+    IF same AND NOT {UPDATES} THEN
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        {OLD_ROW}
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        {NEW_ROW}
+    END IF;
+    IF same THEN
+        IF old_row <> new_row THEN
+            {UPDATED}
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
+        {DELETED}
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        {INSERTED}
+    END IF;
+    RETURN NULL;
+END
+
+-- query: Revoked
+-- Leaves a function to its owner, whatever default privileges gave to others.
+DECLARE
+    other text;
+BEGIN
+    FOR other IN SELECT pg_catalog.format('%I', r.rolname)
+                   FROM pg_catalog.pg_proc AS p
+                  CROSS JOIN LATERAL pg_catalog.aclexplode(p.proacl) AS a
+                   JOIN pg_catalog.pg_roles AS r ON r.oid = a.grantee
+                  WHERE p.oid = {FUNCTION}::pg_catalog.regprocedure AND a.grantee <> p.proowner LOOP
+        EXECUTE 'REVOKE ALL ON FUNCTION ' || {FUNCTION} || ' FROM ' || other;
+    END LOOP;
+END
+
 -- query: Find
 -- The tables that a name may mean, and what stands in the way of a trigger. What outbox and inbox write to themselves cannot be captured.
 SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.relkind IN ('r', 'p'),
@@ -39,6 +102,13 @@ SELECT a.attname::text, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), -
   LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
  WHERE a.attrelid = @table AND a.attnum > 0 AND NOT a.attisdropped
  ORDER BY a.attnum
+
+-- query: Late
+-- Whether rows may have one key until a statement or a transaction ends: no index keeps them apart at once, but one that is deferrable.
+SELECT coalesce(bool_and(NOT i.indimmediate), false)
+  FROM pg_index AS i
+ WHERE i.indrelid = @table AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+   AND (i.indkey::int[])[0:i.indnkeyatts - 1] <@ @numbers::text::int[]
 
 -- query: Membership
 -- What a publication publishes of a table that it names: to_jsonb, since servers before 15 have neither lists nor filters.
