@@ -91,6 +91,11 @@ func crashes() []mutant {
 			edits: []edit{{"lease/sql/leases.sql", " AND (p.carrying OR p.crashes = 0))::int", ")::int"}},
 		},
 		{
+			name: "crashes-survive-a-resize", promise: "P7", breaks: "a partition is paused for crashes over streams that it has no more",
+			test: command{pkg: "delivery", run: "^TestAResizeForgetsCrashes$"}, says: "behind the resize .* crashes",
+			edits: []edit{{"delivery/ops/resize/sql/resize.sql", "SET crashes = 0, carrying = false)", "SET crashes = crashes)"}},
+		},
+		{
 			name: "resumed-for-nothing", promise: "P7", breaks: "a partition that was resumed ends as many workers as before",
 			test: command{pkg: "delivery", run: poison}, says: "the partition that was resumed is paused after [2-9]",
 			edits: []edit{{"delivery/sql/takeover.sql", "SET crashes    = @most - 1,", "SET crashes    = @most - @most,"}},

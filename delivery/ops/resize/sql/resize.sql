@@ -75,6 +75,8 @@ SELECT o.partition_key, o.global_sequence, o.parked,
   LEFT JOIN {events} AS e ON e.sequence = o.global_sequence
 
 -- query: SetCount
+-- Crashes were counted of the streams that a partition had: the next ones are not paused for them.
+WITH others AS (UPDATE {schema}.outbox_partitions SET crashes = 0, carrying = false)
 UPDATE {schema}.outbox_settings SET partition_count = @to, generation = generation + 1, resized_at = clock_timestamp(),
        resized_delivery = (SELECT coalesce(max(id), 0) FROM {schema}.outbox_deliveries)
 
