@@ -118,9 +118,7 @@ func (c *Coordinator) plan(members []partition.WorkerID, leases lease.Snapshot) 
 		c.state.Store(&State{Members: len(members), Frozen: true})
 		return nil, true
 	}
-	plan := partition.Assign(c.cfg.Strategy, partition.Snapshot{
-		Workers: members, Count: partition.Count(len(leases.Rows)), Owners: leases.Owners(),
-	})
+	plan := partition.Assign(c.cfg.Strategy, partition.Snapshot{Workers: members, Count: partition.Count(len(leases.Rows)), Owners: leases.Owners()})
 	c.state.Store(&State{Members: len(members), Desired: plan.Desired(c.beater.ID())})
 	return plan, true
 }

@@ -107,8 +107,7 @@ func notToken(r rune) bool {
 
 func notHeaderValue(r rune) bool { return unicode.IsControl(r) && r != '\t' }
 
-// metadataJSON returns the stored form, nil for none. A field that is empty is
-// left out.
+// metadataJSON returns the stored form, nil for none. A field that is empty is left out.
 func metadataJSON(m Metadata) ([]byte, error) {
 	if m.TraceParent == "" && m.TraceState == "" && m.CorrelationID == "" && m.CausationID == "" && len(m.Headers) == 0 {
 		return nil, nil

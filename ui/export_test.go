@@ -1,5 +1,7 @@
 package ui
 
+import "time"
+
 // Patterns are the routes of the API, as "GET /api/v1/summary".
 func (h *Handler) Patterns() []string {
 	var patterns []string
@@ -8,3 +10,6 @@ func (h *Handler) Patterns() []string {
 	}
 	return patterns
 }
+
+// RenewEvery has rights and relation looked at so often, for a server that does not work yet.
+func (s *Server) RenewEvery(d time.Duration) { s.renewal = d }

@@ -56,10 +56,10 @@ func NewHandler(options Options) (*Handler, error) {
 		return nil, fmt.Errorf("ui: %w", err)
 	}
 	desk := &act.Desk{
-		Cache: cache, Readiness: source.NewReadiness(options.Ready, cache), Operator: options.Operator, ReadOnly: options.ReadOnly,
-		Replays: options.Replays, Replayable: !options.listsOnly, Resizes: options.Resizes,
-		ShowPayload: options.ShowPayload, Environment: options.Environment, Version: options.Version, Logger: options.Logger,
+		Cache: cache, Readiness: source.NewReadiness(options.Ready, cache), ShowPayload: options.ShowPayload,
+		Environment: options.Environment, Version: options.Version, Logger: options.Logger,
 	}
+	desk.Use(act.Means{Operator: options.Operator, Replays: options.Replays, Replayable: true, Resizes: options.Resizes, ReadOnly: options.ReadOnly})
 	human, err := pages.New(desk)
 	if err != nil {
 		return nil, err

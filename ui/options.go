@@ -73,8 +73,6 @@ type Options struct {
 	MaxStreams int
 	// MaxBodyBytes caps a request's body. Defaults to 1 MiB.
 	MaxBodyBytes int64
-
-	listsOnly bool // Replays may be looked at alone
 }
 
 const (

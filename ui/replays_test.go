@@ -228,7 +228,7 @@ func TestReplaysAreRefused(t *testing.T) {
 	wantContains(t, page, `id="denied"`, "lacks rights", "postrider replay", "Nothing was replayed yet.")
 	wantLacks(t, page, `id="ask"`)
 	wantProblem(t, api(t, half, http.MethodPost, "/replays", `{"all": true}`), http.StatusNotImplemented, "operator_not_configured", "")
-	if !strings.Contains(o.log.String(), `missing="INSERT ON \"public\".outbox_replays"`) {
+	if !strings.Contains(o.log.String(), `without INSERT ON \"public\".outbox_replays`) {
 		t.Errorf("the log says %s", o.log)
 	}
 	o.wantAudits(t)

@@ -284,7 +284,7 @@ func TestResizesAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantProblem(t, api(t, serveHandler(t, composed.Handler()), http.MethodPost, "/partitions/resize", command), http.StatusNotImplemented, "operator_not_configured", "")
-	if !strings.Contains(o.log.String(), `missing="UPDATE (partition_count, generation, frozen_at, frozen_by, resized_at, resized_delivery) ON \"public\".outbox_settings"`) {
+	if !strings.Contains(o.log.String(), `without UPDATE (partition_count, generation, frozen_at, frozen_by, resized_at, resized_delivery) ON \"public\".outbox_settings"`) {
 		t.Errorf("the log says %s", o.log)
 	}
 	o.exec(t, `DROP OWNED BY `+name)

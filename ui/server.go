@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/postrider/postrider/ui/act"
 )
 
 // ErrUnauthenticatedBind is returned when a server would listen beyond loopback without authentication.
@@ -119,6 +121,8 @@ func unauthenticatedBind(addr string) error {
 type Server struct {
 	config  ServerConfig
 	handler *Handler
+	rights  *act.Rights // nil: the options count
+	renewal time.Duration
 	server  *http.Server
 
 	mu       sync.Mutex
@@ -136,7 +140,7 @@ func NewServer(config ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, handler: handler}
+	s := &Server{config: config, handler: handler, renewal: renewal}
 	s.server = &http.Server{
 		Handler:           serving(handler),
 		ConnContext:       connected,
@@ -218,20 +222,40 @@ func (s *Server) Close() {
 }
 
 // Work does what was asked for from a monitor (Options.Replays, Options.Resizes) until ctx ends, and returns nil; with ReadOnly, or without
-// the rights, nothing. Run does so by itself: it is for a handler that is served elsewhere.
+// the rights, nothing. It looks at rights and relation again every five seconds. Run does so by itself: it is for a handler that is served elsewhere.
 func (s *Server) Work(ctx context.Context) error {
+	for ctx.Err() == nil {
+		s.work(ctx)
+	}
+	return nil
+}
+
+// work works by the means of now until there are others.
+func (s *Server) work(ctx context.Context) {
 	var all sync.WaitGroup
-	if o := s.handler.options; !o.ReadOnly {
-		if o.Replays != nil && !o.listsOnly {
-			all.Go(func() { o.Replays.Serve(ctx, o.Logger) })
-		}
-		if o.Resizes != nil {
-			all.Go(func() { o.Resizes.Serve(ctx) })
+	defer all.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	desk := s.handler.desk
+	m := desk.Means()
+	if m.Replays != nil && m.Replayable && !m.ReadOnly {
+		all.Go(func() { m.Replays.Serve(ctx, desk.Logger) })
+	}
+	if m.Resizes != nil && !m.ReadOnly {
+		all.Go(func() { m.Resizes.Serve(ctx) })
+	}
+	ticker := time.NewTicker(s.renewal)
+	defer ticker.Stop()
+	for m == desk.Means() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if s.rights != nil {
+				_ = s.rights.Renew(ctx, desk) // snapshots tell that the database is away
+			}
 		}
 	}
-	<-ctx.Done()
-	all.Wait()
-	return nil
 }
 
 // Run serves until ctx ends, then ends the event streams, waits up to ShutdownTimeout for running requests and returns nil. It does what

@@ -237,9 +237,7 @@ func deliveryRows(d ops.Detail) []table.Row {
 		if one.StreamSequence != nil {
 			place = strconv.FormatInt(*one.StreamSequence, 10)
 		}
-		rows = append(rows, table.Row{
-			state, one.PublishedAt.Format(time.RFC3339Nano), place, one.Partition, one.Epoch, one.Attempts, one.Generation,
-		})
+		rows = append(rows, table.Row{state, one.PublishedAt.Format(time.RFC3339Nano), place, one.Partition, one.Epoch, one.Attempts, one.Generation})
 	}
 	return rows
 }

@@ -162,9 +162,7 @@ func (c *monitorCmd) serve(ctx context.Context, log *slog.Logger, listening func
 	defer pool.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	source, err := sourceOf(ctx, pool, c.Schema, info, ui.SourceConfig{
-		Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL,
-	})
+	source, err := sourceOf(ctx, pool, c.Schema, info, ui.SourceConfig{Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,7 @@ var embedded embed.FS
 // Operator looks at messages and mends them. It may be used by several goroutines if its DB may.
 type Operator struct {
 	outbox *maintenance.Outbox
+	again  func(context.Context) (*Operator, error)
 
 	sql queries
 
@@ -59,7 +61,7 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 	if err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
-	o := &Operator{outbox: outbox}
+	o := &Operator{outbox: outbox, again: func(ctx context.Context) (*Operator, error) { return New(ctx, db, schema, events) }}
 	var of delivery.Columns
 	if err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		of, err = events.Columns(ctx, tx, schema,
@@ -77,6 +79,15 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 	o.troubled = directed{o.sql.TroubledUp, o.sql.TroubledDown}
 	o.window, o.skipped = directed{o.sql.WindowUp, o.sql.WindowDown}, directed{o.sql.SkippedUp, o.sql.SkippedDown}
 	return o, nil
+}
+
+// Renew looks at the events relation's columns again. It returns o where they are the same.
+func (o *Operator) Renew(ctx context.Context) (*Operator, error) {
+	renewed, err := o.again(ctx)
+	if err == nil && reflect.DeepEqual(renewed.sql, o.sql) {
+		return o, nil
+	}
+	return renewed, err
 }
 
 // Now is the time by the database's clock.

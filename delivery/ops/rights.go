@@ -2,9 +2,13 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/internal/pg"
 )
 
 // Missing is what the role lacks of an operator's rights, each written as the
@@ -15,7 +19,12 @@ type Missing struct {
 	Look, Act, Audit, Payload, Replays, Replay, Resize []string
 }
 
-// MissingRights asks the database what the operator's role may not do. A right that is given or taken later shows when it is used.
+// Unfit tells whether an error of Renew or MissingRights says that the relation or the rights of the schema itself do not do.
+func Unfit(err error) bool {
+	return errors.Is(err, delivery.ErrEventsRelation) || pg.Refused(err, "42501")
+}
+
+// MissingRights asks the database what the operator's role may not do.
 func (o *Operator) MissingRights(ctx context.Context) (Missing, error) {
 	var m Missing
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {

@@ -9,16 +9,14 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// Lengths by W3C Trace Context: version 00 is exactly that long, later ones may go on
-// behind another dash.
+// Lengths by W3C Trace Context: version 00 is exactly that long, later ones may go on behind another dash.
 const (
 	parentLength = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-01")
 	parentMost   = 512
 	stateMost    = 1024
 )
 
-// stored returns the trace context that was stored with an event; false: there is
-// none, or it is malformed.
+// stored returns the trace context that was stored with an event; false: there is none, or it is malformed.
 func stored(e *delivery.Event) (trace.SpanContext, bool) {
 	parent := e.TraceParent
 	if len(parent) < parentLength || len(parent) > parentMost || !dashed(parent) {

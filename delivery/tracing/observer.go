@@ -19,8 +19,7 @@ import (
 // Scope is the instrumentation scope of the spans.
 const Scope = "github.com/postrider/postrider"
 
-// The attributes of the spans: those of OpenTelemetry's conventions for messaging,
-// and our own.
+// The attributes of the spans: those of OpenTelemetry's conventions for messaging, and our own.
 const (
 	keySystem        = attribute.Key("messaging.system")
 	keyOperation     = attribute.Key("messaging.operation.name")
@@ -48,13 +47,11 @@ type Config struct {
 	Stream string
 	// Template is the template of the subjects, which names the destination.
 	Template string
-	// Subject returns the subject of a message, for spans of a single one; nil: it
-	// is left out.
+	// Subject returns the subject of a message, for spans of a single one; nil: it is left out.
 	Subject func(delivery.Message) string
 }
 
-// Observer makes spans of the steps of a relay and of a coordinator. It
-// implements delivery.Observer.
+// Observer makes spans of the steps of a relay and of a coordinator. It implements delivery.Observer.
 type Observer struct {
 	tracer  trace.Tracer
 	subject func(delivery.Message) string
@@ -75,8 +72,7 @@ func New(cfg Config) *Observer {
 	}
 }
 
-// Published implements delivery.Observer: one span for the batch, with a link to
-// the stored trace context of each message that was tried.
+// Published implements delivery.Observer: one span for the batch, with a link to the stored trace context of each message that was tried.
 func (o *Observer) Published(began time.Time, b delivery.Batch, outcomes []delivery.Outcome) {
 	if !slices.ContainsFunc(outcomes, tried) {
 		return // a handover came first
@@ -115,8 +111,7 @@ func (o *Observer) Published(began time.Time, b delivery.Batch, outcomes []deliv
 	fail(span, failed)
 }
 
-// tried tells whether a message was sent, or refused; the others were left for the
-// next batch, or wait behind another.
+// tried tells whether a message was sent, or refused; the others were left for the next batch, or wait behind another.
 func tried(o delivery.Outcome) bool { return o.Kind == delivery.Published || o.Err != nil }
 
 // Claimed implements delivery.Observer.

@@ -31,8 +31,7 @@ const ahead = 1 << 30
 
 var errSilent = errors.New("the server is silent")
 
-// connect opens a replication session to where the pool's go. The bounds are the server's too, so that they hold when
-// this process is gone.
+// connect opens a replication session to where the pool's go. The bounds are the server's too, so that they hold when this process is gone.
 func connect(ctx context.Context, pool *pgxpool.Pool) (*pgconn.PgConn, error) {
 	full := pool.Config()
 	if full.BeforeConnect != nil { // passwords may come from there

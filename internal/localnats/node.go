@@ -61,9 +61,7 @@ func planNodes(ctx context.Context, config Config, storeDir string) ([]*node, er
 			if options.Cluster.Port, err = loopback.FreePort(ctx); err != nil {
 				return nil, err
 			}
-			routes = append(routes, &url.URL{
-				Scheme: "nats", Host: net.JoinHostPort(loopback.Host, strconv.Itoa(options.Cluster.Port)),
-			})
+			routes = append(routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort(loopback.Host, strconv.Itoa(options.Cluster.Port))})
 		}
 		nodes[i] = &node{options: options}
 	}

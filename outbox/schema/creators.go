@@ -36,27 +36,23 @@ func (c Creator) String() string {
 
 // Creators lists who may create in a migrated schema besides superusers and those who may act as its tables' owner. It needs no right.
 func Creators(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
-	q, err := newQueries(schema)
-	if err != nil {
-		return nil, err
-	}
-	found, err := pg.Collect(ctx, db, q.Creators, pg.Args{"schema": schema}, pgx.RowToStructByPos[Creator])
-	if err != nil {
-		return nil, fmt.Errorf("who may create in schema %s: %w", schema, err)
-	}
-	return found, nil
+	return creators(ctx, db, schema, "who may create", func(q *queries) pg.Query { return q.Creators })
 }
 
 // Strangers lists who has put functions beside those of a migrated outbox, under names of these, with the statements that drop them. A
 // call that leaves types open may mean one of them, and with further arguments that have defaults each call is refused. It needs no right.
 func Strangers(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
+	return creators(ctx, db, schema, "strangers' functions", func(q *queries) pg.Query { return q.Strangers })
+}
+
+func creators(ctx context.Context, db pg.DB, schema, what string, of func(*queries) pg.Query) ([]Creator, error) {
 	q, err := newQueries(schema)
 	if err != nil {
 		return nil, err
 	}
-	found, err := pg.Collect(ctx, db, q.Strangers, pg.Args{"schema": schema}, pgx.RowToStructByPos[Creator])
+	found, err := pg.Collect(ctx, db, of(&q), pg.Args{"schema": schema}, pgx.RowToStructByPos[Creator])
 	if err != nil {
-		return nil, fmt.Errorf("strangers' functions in schema %s: %w", schema, err)
+		return nil, fmt.Errorf("%s in schema %s: %w", what, schema, err)
 	}
 	return found, nil
 }

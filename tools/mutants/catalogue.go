@@ -10,7 +10,7 @@ import (
 
 // catalogue is all mutants.
 func catalogue() []mutant {
-	return slices.Concat(watermark(), database(), durability(), ownership(), stream(), singles(), room(), forgotten(), movedServers(), consumers(), client(), failure(), clocks(), neighbourClocks(), crashes(), worker(), replays(), rights(), grants(), appends(), secrets(), captures(), choices(), hosts(), guests(), calls(), monitor(), resizes(), olderDatabase(), operating(), conditions(), neighbours(), connections(), looks(), refusedLooks(), rehearsals(), eventParts(), shows(), verifications(), audits())
+	return slices.Concat(watermark(), database(), durability(), ownership(), stream(), singles(), room(), forgotten(), movedServers(), consumers(), client(), failure(), clocks(), neighbourClocks(), crashes(), worker(), replays(), rights(), grants(), appends(), secrets(), captures(), choices(), hosts(), guests(), calls(), monitor(), resizes(), olderDatabase(), operating(), conditions(), neighbours(), connections(), looks(), renewals(), refusedLooks(), rehearsals(), eventParts(), shows(), verifications(), audits())
 }
 
 // areas are what mutants break beyond the promises of docs/guarantees.md.

@@ -80,3 +80,19 @@ func monitor() []mutant {
 		},
 	}
 }
+
+// renewals is the ways to believe what was looked at once.
+func renewals() []mutant {
+	return []mutant{
+		{
+			name: "rights-looked-at-once", promise: "monitor", breaks: "a right or a column that comes back is missed by a monitor until it is started again",
+			test: command{pkg: "ui", run: "^TestWhatTheMonitorLacksIsLookedAtAgain$"}, says: "status 200, want 501",
+			edits: []edit{{"ui/server.go", "s.rights.Renew(ctx, desk)", "s.rights"}},
+		},
+		{
+			name: "broken-address-is-shown", promise: "rights", breaks: "the password of an address that cannot be read stands in the error",
+			test: command{pkg: "cmd/postrider", run: "^TestBrokenAddressesAreNotShown$/^quote_without_an_end$"}, says: "a secret is shown",
+			edits: []edit{{"internal/pg/pool.go", `unread.ConnString = ""`, `_ = unread`}},
+		},
+	}
+}

@@ -104,7 +104,7 @@ func olderDatabase() []mutant {
 		{
 			name: "resize-by-anybody", promise: "monitor", breaks: "a monitor resizes for those who may only look, if the guard before it fails",
 			test: command{pkg: "ui", run: "^TestResizesAreRefused$"}, says: "status 200, want 403",
-			edits: []edit{{"ui/act/resize.go", "if err := d.MayAct(who); err != nil {", "if err := d.MayAct(who); err != nil && d.Resizes == nil {"}},
+			edits: []edit{{"ui/act/resize.go", "if err == nil && m.Resizes == nil {", "if err = nil; m.Resizes == nil {"}},
 		},
 		{
 			name: "resize-twice", promise: "monitor", breaks: "a form from before a resize undoes it",

@@ -1,9 +1,12 @@
 package act
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/postrider/postrider/delivery/ops"
@@ -12,9 +15,9 @@ import (
 	"github.com/postrider/postrider/ui/source"
 )
 
-// ErrNoOperator is returned for what takes an operator where none was given.
+// ErrNoOperator is returned for what takes an operator where there is none.
 var (
-	ErrNoOperator   = errors.New("this monitor was started without an operator's rights: it shows no single messages and takes no actions")
+	ErrNoOperator   = errors.New("this monitor has no operator's rights: it shows no single messages and takes no actions")
 	errNotPermitted = errors.New("actions are not allowed here: access is read-only")
 )
 
@@ -31,18 +34,44 @@ const (
 type Desk struct {
 	Cache     *source.Cache
 	Readiness *source.Readiness
-	// Operator looks at single messages and acts; nil: there is none.
+	// ShowPayload lets operators see payloads and metadata.
+	ShowPayload bool
+	// Environment, if there is one, and Version are shown.
+	Environment, Version string
+	Logger               *slog.Logger
+
+	means atomic.Pointer[Means]
+}
+
+// Means are what a desk works with. They change as a whole, with the rights of the database's role and the events relation.
+type Means struct {
+	// Operator looks at single messages and acts; nil: there is none, as Lacking says where one was given.
 	Operator *ops.Operator
+	Lacking  string
 	// Replays lists replays and makes them, where the role has the rights (Replayable); nil: none.
 	Replays    *replay.Store
 	Replayable bool
 	// Resizes changes the number of partitions; nil: it is not done from here.
 	Resizes *resize.Runner
-	// ReadOnly caps everyone's access, ShowPayload lets operators see payloads and metadata.
-	ReadOnly, ShowPayload bool
-	// Environment, if there is one, and Version are shown.
-	Environment, Version string
-	Logger               *slog.Logger
+	// ReadOnly caps everyone's access.
+	ReadOnly bool
+}
+
+// Use has the desk work with these from now on; it begins with none.
+func (d *Desk) Use(m Means) { d.means.Store(&m) }
+
+// Means are those of now.
+func (d *Desk) Means() Means { return *cmp.Or(d.means.Load(), &Means{}) }
+
+// MayLook is ErrNoOperator with what is lacking, where there is none.
+func (d *Desk) MayLook() (m Means, err error) {
+	if m = d.Means(); m.Operator == nil {
+		err = ErrNoOperator
+		if m.Lacking != "" {
+			err = fmt.Errorf("%w: %s", err, m.Lacking)
+		}
+	}
+	return m, err
 }
 
 // Observe is the present by the database's clock, as far as the last snapshot tells, and that snapshot; nil without one.
@@ -85,44 +114,44 @@ var (
 	Resume = PartitionVerb{"resume", (*ops.Operator).Resume}
 )
 
-// MayAct tells why who cannot act here, nil if they can.
-func (d *Desk) MayAct(who Identity) error {
-	switch {
-	case d.Operator == nil:
-		return ErrNoOperator
-	case d.ReadOnly, who.Access != AccessOperate:
-		return errNotPermitted
+// MayAct tells why who cannot act here, nil if they can, by the means that it returns.
+func (d *Desk) MayAct(who Identity) (Means, error) {
+	m, err := d.MayLook()
+	if err == nil && (m.ReadOnly || who.Access != AccessOperate) {
+		err = errNotPermitted
 	}
-	return nil
+	return m, err
 }
 
 // MayReadPayload tells whether who sees payloads and metadata.
 func (d *Desk) MayReadPayload(who Identity) bool {
-	return d.ShowPayload && d.Operator != nil && who.Access == AccessOperate
+	return d.ShowPayload && d.Means().Operator != nil && who.Access == AccessOperate
 }
 
 // OnMessages requeues, skips or discards; the command's actor is who.
 func (d *Desk) OnMessages(ctx context.Context, who Identity, action MessageVerb, c ops.Command) (ops.Changed, error) {
-	if err := d.MayAct(who); err != nil {
+	m, err := d.MayAct(who)
+	if err != nil {
 		return ops.Changed{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	c.Actor = who.Name
-	r, err := action.do(d.Operator, ctx, c)
+	r, err := action.do(m.Operator, ctx, c)
 	d.logAction(ctx, who, "messages."+action.Name, c.DryRun, r.Count, err)
 	return r, err
 }
 
 // OnPartitions pauses or resumes; the command's actor is who.
 func (d *Desk) OnPartitions(ctx context.Context, who Identity, action PartitionVerb, c ops.PauseCommand) (ops.PauseResult, error) {
-	if err := d.MayAct(who); err != nil {
+	m, err := d.MayAct(who)
+	if err != nil {
 		return ops.PauseResult{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	c.Actor = who.Name
-	r, err := action.do(d.Operator, ctx, c)
+	r, err := action.do(m.Operator, ctx, c)
 	d.logAction(ctx, who, "partitions."+action.Name, c.DryRun, int64(len(r.Changed)), err)
 	return r, err
 }
@@ -141,13 +170,14 @@ var (
 
 // OnWorker drains or undrains; the command's actor is who.
 func (d *Desk) OnWorker(ctx context.Context, who Identity, action WorkerAction, c ops.DrainCommand) (ops.DrainResult, error) {
-	if err := d.MayAct(who); err != nil {
+	m, err := d.MayAct(who)
+	if err != nil {
 		return ops.DrainResult{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	c.Actor = who.Name
-	r, err := action.do(d.Operator, ctx, c)
+	r, err := action.do(m.Operator, ctx, c)
 	count := int64(0)
 	if r.Requested {
 		count = 1
@@ -158,9 +188,7 @@ func (d *Desk) OnWorker(ctx context.Context, who Identity, action WorkerAction, 
 
 // logAction leaves one record an action, also of one that was refused or failed.
 func (d *Desk) logAction(ctx context.Context, who Identity, action string, dry bool, count int64, err error) {
-	attributes := []slog.Attr{
-		slog.String(logActor, who.Name), slog.String(logAction, action), slog.Bool(logDryRun, dry), slog.Int64(logCount, count),
-	}
+	attributes := []slog.Attr{slog.String(logActor, who.Name), slog.String(logAction, action), slog.Bool(logDryRun, dry), slog.Int64(logCount, count)}
 	if err == nil {
 		d.Logger.LogAttrs(ctx, slog.LevelInfo, "monitor action", attributes...)
 		return

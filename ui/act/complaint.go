@@ -46,7 +46,7 @@ func complaint(err error) (c Complaint, known bool) {
 	}
 	switch {
 	case errors.Is(err, ErrNoOperator):
-		return about(http.StatusNotImplemented, "operator_not_configured", "There are no messages and actions: "+ErrNoOperator.Error()+"."), true
+		return about(http.StatusNotImplemented, "operator_not_configured", "There are no messages and actions: "+source.Scrub(err.Error())+"."), true
 	case errors.Is(err, errNotPermitted):
 		return about(http.StatusForbidden, "read_only", "Actions are not allowed here: access is read-only."), true
 	case errors.Is(err, errNoReplays), errors.Is(err, errNoReplay):

@@ -56,7 +56,7 @@ func Who(r *http.Request) Identity {
 
 // Access returns what who may do here.
 func (d *Desk) Access(who Identity) Access {
-	if d.ReadOnly {
+	if d.Means().ReadOnly {
 		return min(who.Access, AccessReadOnly)
 	}
 	return who.Access

@@ -18,13 +18,14 @@ const (
 
 // Look runs one look at messages within its time.
 func Look[T any](d *Desk, r *http.Request, do func(context.Context, *ops.Operator) (T, error)) (T, error) {
-	if d.Operator == nil {
+	m, err := d.MayLook()
+	if err != nil {
 		var nothing T
-		return nothing, ErrNoOperator
+		return nothing, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), LookTimeout)
 	defer cancel()
-	return do(ctx, d.Operator)
+	return do(ctx, m.Operator)
 }
 
 // ShowMessage finds the message that the path names by sequence or by its event's id.

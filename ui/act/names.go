@@ -22,7 +22,7 @@ func (d *Desk) TopicLoads(r *http.Request, seen source.Observation) TopicLoads {
 	var topics, types map[string]float64
 	flows, err := Look(d, r, func(ctx context.Context, op *ops.Operator) (ops.Flows, error) { return op.Flows(ctx) })
 	switch {
-	case err != nil && d.Operator != nil:
+	case err != nil && d.Means().Operator != nil:
 		d.Logger.WarnContext(r.Context(), "monitor cannot read what was published", logError, source.Scrub(err.Error()))
 	case err == nil:
 		topics, types = map[string]float64{}, map[string]float64{}

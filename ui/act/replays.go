@@ -21,48 +21,51 @@ var (
 // DefaultRate is how many events a second a replay has that is asked for without a rate.
 const DefaultRate = 1000
 
-// MayReplay tells why who cannot have events replayed, nil if they can.
-func (d *Desk) MayReplay(who Identity) error {
-	switch err := d.MayAct(who); {
+// MayReplay tells why who cannot have events replayed, nil if they can, by the store that it returns.
+func (d *Desk) MayReplay(who Identity) (*replay.Store, error) {
+	m, err := d.MayAct(who)
+	switch {
 	case err != nil:
-		return err
-	case d.Replays == nil:
-		return errNoReplays
-	case !d.Replayable:
-		return errNoReplay
+	case m.Replays == nil:
+		err = errNoReplays
+	case !m.Replayable:
+		err = errNoReplay
 	}
-	return nil
+	return m.Replays, err
 }
 
 // ListReplays returns the newest replays with numbers below before (0: all).
 func (d *Desk) ListReplays(ctx context.Context, before int64, limit int) ([]replay.Job, error) {
-	if d.Replays == nil {
+	replays := d.Means().Replays
+	if replays == nil {
 		return nil, errNoReplays
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	return d.Replays.List(ctx, before, limit)
+	return replays.List(ctx, before, limit)
 }
 
 // ShowReplay returns one.
 func (d *Desk) ShowReplay(ctx context.Context, id int64) (replay.Job, error) {
-	if d.Replays == nil {
+	replays := d.Means().Replays
+	if replays == nil {
 		return replay.Job{}, errNoReplays
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	return d.Replays.Get(ctx, id)
+	return replays.Get(ctx, id)
 }
 
 // CountReplay says what a replay would be for; the spec's actor is who.
 func (d *Desk) CountReplay(ctx context.Context, who Identity, spec replay.Spec) (replay.Estimate, error) {
-	if err := d.MayReplay(who); err != nil {
+	replays, err := d.MayReplay(who)
+	if err != nil {
 		return replay.Estimate{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
 	spec.Actor = who.Name
-	e, err := d.Replays.Count(ctx, spec, nil)
+	e, err := replays.Count(ctx, spec, nil)
 	err = inWords(err)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = Refused("selection", "could not be counted within %s; select less, or use `postrider replay`", LookTimeout)
@@ -74,14 +77,15 @@ func (d *Desk) CountReplay(ctx context.Context, who Identity, spec replay.Spec) 
 // Replay makes a replay that a process with a monitor runs; the spec's actor is who. When another number of events is selected than
 // expected (nil: any), it is cancelled when it is counted.
 func (d *Desk) Replay(ctx context.Context, who Identity, spec replay.Spec, expected *int64) (replay.Job, error) {
-	if err := d.MayReplay(who); err != nil {
+	replays, err := d.MayReplay(who)
+	if err != nil {
 		return replay.Job{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	spec.Actor = who.Name
 	spec.Rate = cmp.Or(spec.Rate, DefaultRate)
-	j, err := d.Replays.Create(ctx, spec, expected, nil)
+	j, err := replays.Create(ctx, spec, expected, nil)
 	err = inWords(err)
 	d.logAction(ctx, who, "replays.start", false, *cmp.Or(expected, new(int64)), err)
 	return j, err
@@ -89,12 +93,13 @@ func (d *Desk) Replay(ctx context.Context, who Identity, spec replay.Spec, expec
 
 // CancelReplay ends a replay for good.
 func (d *Desk) CancelReplay(ctx context.Context, who Identity, id int64, reason string) (replay.Job, error) {
-	if err := d.MayReplay(who); err != nil {
+	replays, err := d.MayReplay(who)
+	if err != nil {
 		return replay.Job{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	j, err := d.Replays.Cancel(ctx, id, who.Name, reason)
+	j, err := replays.Cancel(ctx, id, who.Name, reason)
 	d.logAction(ctx, who, "replays.cancel", false, j.Replayed, err)
 	return j, err
 }

@@ -15,15 +15,13 @@ import (
 
 var errNoResizes = errors.New("this monitor has no worker beside it, or its database role lacks the rights of the tables' owner")
 
-// MayResize tells why who cannot change the number of partitions, nil if they can.
-func (d *Desk) MayResize(who Identity) error {
-	if err := d.MayAct(who); err != nil {
-		return err
+// MayResize tells why who cannot change the number of partitions, nil if they can, by the runner that it returns.
+func (d *Desk) MayResize(who Identity) (*resize.Runner, error) {
+	m, err := d.MayAct(who)
+	if err == nil && m.Resizes == nil {
+		err = errNoResizes
 	}
-	if d.Resizes == nil {
-		return errNoResizes
-	}
-	return nil
+	return m.Resizes, err
 }
 
 // Fields of the form that asks for another number of partitions: how many, and how many there were when it was confirmed.
@@ -44,22 +42,24 @@ func ResizeWanted(q url.Values) (resize.Wanted, error) {
 
 // Resizing is how many partitions there are, and how far a resize is.
 func (d *Desk) Resizing(ctx context.Context) (lease.Census, *resize.Asked, error) {
-	if d.Resizes == nil {
+	resizes := d.Means().Resizes
+	if resizes == nil {
 		return lease.Census{}, nil, errNoResizes
 	}
 	ctx, cancel := context.WithTimeout(ctx, LookTimeout)
 	defer cancel()
-	return d.Resizes.Look(ctx)
+	return resizes.Look(ctx)
 }
 
 // PlanResize says what a resize would do; the actor is who.
 func (d *Desk) PlanResize(ctx context.Context, who Identity, o resize.Wanted) (resize.Resized, error) {
-	if err := d.MayResize(who); err != nil {
+	resizes, err := d.MayResize(who)
+	if err != nil {
 		return resize.Resized{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
-	done, err := d.Resizes.Plan(ctx, o)
+	done, err := resizes.Plan(ctx, o)
 	d.logAction(ctx, who, "partitions.resize", true, int64(o.To), err)
 	return done, err
 }
@@ -67,13 +67,14 @@ func (d *Desk) PlanResize(ctx context.Context, who Identity, o resize.Wanted) (r
 // Resize begins a resize, which goes on when the context ends, and returns when the workers were asked for their partitions, or with why
 // it ended before; the actor is who. Wait returns what it did.
 func (d *Desk) Resize(ctx context.Context, who Identity, o resize.Wanted) (wait func(context.Context) (resize.Resized, error), err error) {
-	if err := d.MayResize(who); err != nil {
+	resizes, err := d.MayResize(who)
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	o.Actor = who.Name
-	wait, err = d.Resizes.Start(ctx, o)
+	wait, err = resizes.Start(ctx, o)
 	d.logAction(ctx, who, "partitions.resize", false, int64(o.To), err)
 	return wait, err
 }

@@ -139,7 +139,7 @@ func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) erro
 		w.Header().Set("Accept", "application/json")
 		return decided(http.StatusUnsupportedMediaType, "unsupported_media_type", "Send application/json.")
 	}
-	if err := a.desk.MayAct(act.Who(r)); err != nil {
+	if _, err := a.desk.MayAct(act.Who(r)); err != nil {
 		return err
 	}
 	decoder := json.NewDecoder(r.Body)

@@ -67,7 +67,7 @@ func (a *API) message(_ http.ResponseWriter, r *http.Request) (any, error) {
 // payload sends a message's body as a file. Browsers must not show it: it is whatever a producer wrote.
 func (a *API) payload(w http.ResponseWriter, r *http.Request) {
 	who := act.Who(r)
-	if a.desk.Operator != nil && !a.desk.MayReadPayload(who) {
+	if a.desk.Means().Operator != nil && !a.desk.MayReadPayload(who) {
 		Fail(w, http.StatusForbidden, "payload_hidden",
 			"Payloads are hidden. They are shown to operators where the monitor was started with --http-show-payload (Options.ShowPayload).")
 		return

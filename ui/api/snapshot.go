@@ -80,9 +80,7 @@ func newFreshness(seen source.Observation) freshness {
 }
 
 func (a *API) newSummaryBody(seen source.Observation) summaryBody {
-	return summaryBody{
-		freshness: newFreshness(seen), Environment: a.desk.Environment, Version: a.desk.Version, SummaryBody: seen.SummaryBody(),
-	}
+	return summaryBody{freshness: newFreshness(seen), Environment: a.desk.Environment, Version: a.desk.Version, SummaryBody: seen.SummaryBody()}
 }
 
 func newWorkersBody(seen source.Observation) workersBody {

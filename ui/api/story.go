@@ -107,7 +107,7 @@ func (a *API) partition(_ http.ResponseWriter, r *http.Request) (any, error) {
 		if history, err := a.desk.Cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: &id, Limit: storyLength}, a.desk.Logger); err == nil {
 			body.Ownership = source.ChangeBodies(history.Changes)
 		}
-		if a.desk.Operator != nil {
+		if a.desk.Means().Operator != nil {
 			story, err := act.Look(a.desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 				return op.Partition(ctx, id, storyLength)
 			})

@@ -152,7 +152,7 @@ func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Cha
 
 // confirm asks before messages are changed: how many there are, and why.
 func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) error {
-	if err := p.desk.MayAct(act.Who(r)); err != nil {
+	if _, err := p.desk.MayAct(act.Who(r)); err != nil {
 		return err
 	}
 	o, err := readOrder(r.URL.Query(), p.desk.Now(r.Context()))

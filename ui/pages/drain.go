@@ -13,7 +13,7 @@ import (
 
 // drain asks before a worker is drained.
 func (p *Pages) drain(w http.ResponseWriter, r *http.Request) error {
-	if err := p.desk.MayAct(act.Who(r)); err != nil {
+	if _, err := p.desk.MayAct(act.Who(r)); err != nil {
 		return err
 	}
 	id, err := workerNamed(r.PathValue(paramWorker))

@@ -54,8 +54,8 @@ func (p *Pages) monitorPage(seen source.Observation) web.Monitor {
 		Trouble:   seen.Trouble(),
 		Tiles:     tiles(seen.Snapshot),
 		Unowned:   sum.UnownedPartitions,
-		Obstacles: obstaclesShown(seen.Snapshot, p.desk.Operator != nil, p.desk.Resizes != nil),
-		Resizable: p.desk.Resizes != nil,
+		Obstacles: obstaclesShown(seen.Snapshot, p.desk.Means().Operator != nil, p.desk.Means().Resizes != nil),
+		Resizable: p.desk.Means().Resizes != nil,
 	}
 	if w := seen.Watermark; seen.Stalled() {
 		page.Stall = &web.Stall{Count: len(w.Holders), Names: w.HolderNames(), Waiting: w.Waiting, Rollbacks: w.Rollbacks()}

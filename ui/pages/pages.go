@@ -88,12 +88,14 @@ func (p *Pages) serve(next handler) http.HandlerFunc {
 	}
 }
 
-// operated says so where no operator was given.
+// operated says so where there is no operator.
 func (p *Pages) operated(next handler) http.HandlerFunc {
-	if p.desk.Operator == nil {
-		next = func(http.ResponseWriter, *http.Request) error { return act.ErrNoOperator }
-	}
-	return p.serve(next)
+	return p.serve(func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := p.desk.MayLook(); err != nil {
+			return err
+		}
+		return next(w, r)
+	})
 }
 
 // shellOf is the shell of a page in a section.
@@ -142,7 +144,7 @@ func (p *Pages) shell(r *http.Request, title string, anonymous bool) web.Shell {
 		shell.Environment = p.desk.Environment
 		shell.Version = p.desk.Version
 		shell.ReadOnly = p.desk.Access(act.Who(r)) < act.AccessOperate
-		shell.Operable = p.desk.Operator != nil
+		shell.Operable = p.desk.Means().Operator != nil
 		shell.MayAct = shell.Operable && !shell.ReadOnly
 	}
 	return shell

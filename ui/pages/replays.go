@@ -45,7 +45,7 @@ func (p *Pages) listReplays(w http.ResponseWriter, r *http.Request, status int, 
 		page.Every = listEvery
 	}
 	if page.MayAct {
-		why := p.desk.MayReplay(act.Who(r))
+		_, why := p.desk.MayReplay(act.Who(r))
 		if page.MayReplay = why == nil; why != nil {
 			page.Why = p.desk.Complain(r.Context(), why).Message
 		}
@@ -131,7 +131,7 @@ func replayGiven(q url.Values) url.Values {
 
 // confirmReplay counts what a replay would be for, and asks.
 func (p *Pages) confirmReplay(w http.ResponseWriter, r *http.Request) error {
-	if err := p.desk.MayReplay(act.Who(r)); err != nil {
+	if _, err := p.desk.MayReplay(act.Who(r)); err != nil {
 		return err
 	}
 	return p.askReplay(w, r, replayGiven(r.URL.Query()), http.StatusOK, "")
@@ -176,7 +176,7 @@ func (p *Pages) cancelReplay(w http.ResponseWriter, r *http.Request) error {
 const paramReplay = "replay"
 
 func (p *Pages) askCancel(w http.ResponseWriter, r *http.Request, name string, status int, reason, problem string) error {
-	err := p.desk.MayReplay(act.Who(r))
+	_, err := p.desk.MayReplay(act.Who(r))
 	var j replay.Job
 	if err == nil {
 		var id int64

@@ -55,7 +55,7 @@ func (p *Pages) confirmResize(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) askResize(w http.ResponseWriter, r *http.Request, q url.Values, status int, problem string) error {
-	if err := p.desk.MayResize(act.Who(r)); err != nil {
+	if _, err := p.desk.MayResize(act.Who(r)); err != nil {
 		return err
 	}
 	act.Prolong(w)

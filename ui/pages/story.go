@@ -53,7 +53,7 @@ func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.I
 	if problem == "" {
 		page.Every = 1
 	}
-	if p.desk.Operator != nil {
+	if p.desk.Means().Operator != nil {
 		story, err := act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.PartitionStory, error) {
 			return op.Partition(ctx, id, storyLength)
 		})
@@ -66,7 +66,7 @@ func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.I
 }
 
 func (p *Pages) confirmPause(w http.ResponseWriter, r *http.Request) error {
-	if err := p.desk.MayAct(act.Who(r)); err != nil {
+	if _, err := p.desk.MayAct(act.Who(r)); err != nil {
 		return err
 	}
 	id, err := act.PartitionNumber(r.PathValue("partition"))

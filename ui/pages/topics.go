@@ -44,7 +44,7 @@ func (p *Pages) nameRows(names []source.NameLoad, param string) []web.NameRow {
 		if n.Share != nil {
 			row.Counted, row.Dead, row.Oldest, row.Unknown = true, n.Share.Dead, n.Share.Oldest, n.Share.Unknown
 		}
-		if p.desk.Operator != nil && !row.Other {
+		if p.desk.Means().Operator != nil && !row.Other {
 			query := url.Values{param: {n.Name}}.Encode()
 			row.List, row.Causes = "messages?"+query, "messages/causes?"+query
 		}

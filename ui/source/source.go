@@ -277,9 +277,7 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 	snapshot := Snapshot{At: at, CountedAt: backlog.At, Frozen: leases.Frozen}
 
 	owners := leases.Owners()
-	plan := partition.Assign(strategy, partition.Snapshot{
-		Workers: workers.Members(), Count: partition.Count(len(leases.Rows)), Owners: owners,
-	})
+	plan := partition.Assign(strategy, partition.Snapshot{Workers: workers.Members(), Count: partition.Count(len(leases.Rows)), Owners: owners})
 	owned := map[uuid.UUID]int{}
 	for _, owner := range owners {
 		owned[owner]++

@@ -92,6 +92,9 @@ func (a *Auditor) audit(ctx, leads context.Context) (left int64, err error) {
 	defer cancel()
 	defer context.AfterFunc(leads, cancel)()
 	c := &certificate{began: time.Now(), lines: map[partition.ID]*certified{}}
+	if a.store, err = a.store.again(ctx); err != nil { // its relation's columns may have changed
+		return 0, err
+	}
 	var unfit error
 	done, err := a.store.Repair(ctx, Repair{
 		Options: Options{Kinds: []GapKind{NotInStream}, middle: true, compared: c.add, Progress: a.pace(ctx)},

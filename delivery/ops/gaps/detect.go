@@ -29,19 +29,16 @@ type detection struct {
 	report *Report
 
 	extent StreamExtent // of the stream; what lies up to Last was read
-	// settled are the sequences of the history, held those of events that the stream
-	// holds, by their ids.
+	// settled are the sequences of the history, held those of events that the stream holds, by their ids.
 	settled, held bitset
-	// missing are events that were found nowhere so far; the stream may hold them.
-	// lost are those that were reported as not in the stream.
+	// missing are events that were found nowhere so far; the stream may hold them. lost are those that were reported as not in the stream.
 	missing, lost bitset
 	// From empty on, the stream holds no message of any kind before next.
 	empty, next uint64
 }
 
-// Detect compares what the options choose. stream may be nil: then nothing is said
-// about it, and an event that nobody recorded cannot be told from one that was
-// never enqueued.
+// Detect compares what the options choose. stream may be nil: then nothing is said about it, and an event that nobody recorded cannot be
+// told from one that was never enqueued.
 func (s *Store) Detect(ctx context.Context, o Options, stream Stream) (*Report, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -95,8 +92,7 @@ func (d *detection) run(ctx context.Context) (err error) {
 	return err
 }
 
-// never reports the events that were found nowhere: those that are listed are
-// looked at once more.
+// never reports the events that were found nowhere: those that are listed are looked at once more.
 func (d *detection) never(ctx context.Context) error {
 	if !d.wants(NeverEnqueued) {
 		return nil
@@ -190,8 +186,7 @@ func (d *detection) events(ctx context.Context) error {
 	return flush()
 }
 
-// suspects looks again, in one snapshot, and tells of those that are gaps still:
-// what was published meanwhile is none.
+// suspects looks again, in one snapshot, and tells of those that are gaps still: what was published meanwhile is none.
 func (d *detection) suspects(ctx context.Context, sequences []int64, tell func(Gap)) error {
 	if len(sequences) == 0 {
 		return nil
@@ -350,8 +345,7 @@ func (d *detection) identified(ctx context.Context, page []StoredMessage) error 
 	return nil
 }
 
-// unknown reports the messages whose events the database does not know, and
-// returns their places in the page.
+// unknown reports the messages whose events the database does not know, and returns their places in the page.
 func (d *detection) unknown(ctx context.Context, page []StoredMessage, sequences []int64, ids []uuid.UUID) (strange map[int]bool, err error) {
 	var place int
 	var id *uuid.UUID

@@ -46,8 +46,7 @@ type Gap struct {
 	Partition partition.ID
 	Stream    string
 	EventID   uuid.UUID
-	// Version is the event's; of missing versions the first one, and Through the
-	// last.
+	// Version is the event's; of missing versions the first one, and Through the last.
 	Version, Through int64
 	// Position is where the message lies, or lay last, in the JetStream stream.
 	Position uint64
@@ -70,8 +69,7 @@ type Options struct {
 	Partitions []partition.ID
 	// Kinds are those that are looked for; none: all.
 	Kinds []GapKind
-	// Limit is the most gaps that are listed of one kind; all are counted.
-	// Defaults to 1000.
+	// Limit is the most gaps that are listed of one kind; all are counted. Defaults to 1000.
 	Limit int
 	// Progress is told what is read and how far that is. nil: nobody.
 	Progress func(what string, at, end int64)
@@ -124,8 +122,7 @@ type Report struct {
 	// Counts are the gaps by kind, Gaps the first ones of each.
 	Counts map[GapKind]int64
 	Gaps   []Gap
-	// Events, Messages and Delivered are how many were looked at: events, messages
-	// of the stream, and messages that the history names.
+	// Events, Messages and Delivered are how many were looked at: events, messages of the stream, and messages that the history names.
 	Events, Messages, Delivered int64
 	// Notes say what could not be compared, and why.
 	Notes []string
@@ -181,8 +178,7 @@ type StreamExtent struct {
 	First, Front, Last uint64
 	// Whole: it holds every message that it was ever given.
 	Whole bool
-	// Created is when the stream was made: what was published before then went to
-	// another one.
+	// Created is when the stream was made: what was published before then went to another one.
 	Created time.Time
 }
 
@@ -190,8 +186,7 @@ type StreamExtent struct {
 type Stream interface {
 	// Extent returns where it begins and ends now.
 	Extent(ctx context.Context) (StreamExtent, error)
-	// Scan gives fn the messages of events between two positions, in pages and in
-	// their order.
+	// Scan gives fn the messages of events between two positions, in pages and in their order.
 	Scan(ctx context.Context, first, last uint64, fn func([]StoredMessage) error) error
 	// Following returns the position of the first message under any subject at or behind one; math.MaxUint64: there is none.
 	Following(ctx context.Context, position uint64) (uint64, error)

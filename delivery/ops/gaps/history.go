@@ -83,9 +83,8 @@ func (d *detection) catchUp(ctx context.Context) error {
 	return err
 }
 
-// lacking reports those events of which the stream holds no message at all, and
-// which are not on their way again. Those that it dropped from its front are counted:
-// it says that it does, or older messages than they lie there still, and nothing lies where they lay.
+// lacking reports those events of which the stream holds no message at all, and which are not on their way again. Those that it dropped
+// from its front are counted: it says that it does, or older messages than they lie there still, and nothing lies where they lay.
 func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) (dropped int64, err error) {
 	g := Gap{Kind: NotInStream}
 	var waits bool

@@ -19,13 +19,11 @@ import (
 // Repair is what an operator wants to be mended.
 type Repair struct {
 	Options
-	// Actor is who wants it, Reason why; both are required, at most 200 and 2000
-	// characters.
+	// Actor is who wants it, Reason why; both are required, at most 200 and 2000 characters.
 	Actor, Reason string
 	// DryRun says what would be queued and changes nothing.
 	DryRun bool
-	// Confirm is asked before anything is queued; its error ends the repair. nil:
-	// nobody is asked.
+	// Confirm is asked before anything is queued; its error ends the repair. nil: nobody is asked.
 	Confirm func(found []Gap) error
 }
 
@@ -37,13 +35,11 @@ type Repaired struct {
 	// many had a pointer or a history row when they were looked at again.
 	Queued []Gap
 	Gone   int64
-	// Left is how many gaps were not taken, as one repair takes at most 100,000 of
-	// one kind: the next one does.
+	// Left is how many gaps were not taken, as one repair takes at most 100,000 of one kind: the next one does.
 	Left int64
 }
 
-// ErrNoStream is returned by Repair without a stream: an event that nobody
-// recorded may lie there.
+// ErrNoStream is returned by Repair without a stream: an event that nobody recorded may lie there.
 var ErrNoStream = errors.New("nothing is repaired without a look at the stream")
 
 // mendable are the kinds that can be queued; of them by default.
@@ -172,8 +168,7 @@ func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Ti
 	return queued, nil
 }
 
-// still returns which of the gaps are still gaps, and the generation that their
-// message gets.
+// still returns which of the gaps are still gaps, and the generation that their message gets.
 func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partition.ID, recent time.Time) (map[int64]int, error) {
 	never, lost := []int64{}, []int64{}
 	for _, g := range chunk {

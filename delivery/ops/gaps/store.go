@@ -20,6 +20,7 @@ var embedded embed.FS
 // Store looks for gaps and repairs them.
 type Store struct {
 	outbox *maintenance.Outbox
+	again  func(context.Context) (*Store, error)
 	sql    queries
 }
 
@@ -39,7 +40,7 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{outbox: outbox}
+	s := &Store{outbox: outbox, again: func(ctx context.Context) (*Store, error) { return New(ctx, db, schema, events) }}
 	if err := pg.Fill(embedded, "sql/*.sql", "gaps", schema, &s.sql, "{events}", of.Relation, "{topic}", of.OrNull("topic", "text"),
 		"{routing_key}", of.OrNull("routing_key", "text"), "{audit_only}", of.AuditOnly()); err != nil {
 		return nil, fmt.Errorf("gaps: %w", err)
@@ -47,8 +48,7 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 	return s, nil
 }
 
-// look reads rows of one statement in a snapshot of its own; each is scanned into
-// the targets before row is called.
+// look reads rows of one statement in a snapshot of its own; each is scanned into the targets before row is called.
 func (s *Store) look(ctx context.Context, query pg.Query, args pg.Args, into []any, row func() error) error {
 	return s.outbox.Read(ctx, func(tx pgx.Tx) error {
 		rows, err := query.Rows(ctx, tx, args)

@@ -54,27 +54,21 @@ func New(db pg.Conn, schema string, extra ...string) (*Outbox, error) {
 
 // Read gives fn one snapshot of the database.
 func (o *Outbox) Read(ctx context.Context, fn func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if err := o.set(ctx, tx, o.reading); err != nil {
-			return err
-		}
-		return fn(tx)
-	})
+	return o.begin(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, o.reading, fn)
 }
 
 // Write gives fn a transaction whose every statement sees what was committed before it.
 func (o *Outbox) Write(ctx context.Context, fn func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, o.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		if err := o.set(ctx, tx, o.writing); err != nil {
+	return o.begin(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, o.writing, fn)
+}
+
+func (o *Outbox) begin(ctx context.Context, options pgx.TxOptions, s settings, fn func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, o.db, options, func(tx pgx.Tx) error {
+		if _, err := o.sql.Set.Exec(ctx, tx, pg.Args{"names": s.names, "values": s.values}); err != nil {
 			return err
 		}
 		return fn(tx)
 	})
-}
-
-func (o *Outbox) set(ctx context.Context, tx pgx.Tx, s settings) error {
-	_, err := o.sql.Set.Exec(ctx, tx, pg.Args{"names": s.names, "values": s.values})
-	return err
 }
 
 // LockTable keeps the number of partitions as it is. It comes before LockPartitions.

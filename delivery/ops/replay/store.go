@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ var embedded embed.FS
 type Store struct {
 	db     pg.Conn
 	outbox *maintenance.Outbox
+	again  func(context.Context) (*Store, error)
 	sql    queries
 	events string // the relation, quoted
 	asked  chan struct{}
@@ -46,6 +48,7 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 		return nil, err
 	}
 	s := &Store{db: db, outbox: outbox, events: of.Relation, asked: make(chan struct{}, 1), silent: &pg.Watch[int64, time.Time]{}}
+	s.again = func(ctx context.Context) (*Store, error) { return New(ctx, db, schema, events) }
 	topic, auditOnly := of.OrNull("topic", "text"), of.AuditOnly()
 	if err := pg.Fill(embedded, "sql/*.sql", "replay", schema, &s.sql, "{events}", of.Relation,
 		"{topic}", topic, "{later_topic}", later(topic), "{audit_only}", auditOnly, "{later_audit_only}", later(auditOnly),
@@ -53,6 +56,15 @@ func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relatio
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	return s, nil
+}
+
+// Renew looks at the events relation's columns again. It returns s where they are the same.
+func (s *Store) Renew(ctx context.Context) (*Store, error) {
+	renewed, err := s.again(ctx)
+	if err == nil && reflect.DeepEqual(renewed.sql, s.sql) {
+		return s, nil
+	}
+	return renewed, err
 }
 
 // later is an expression of the event e as one of the event l.
