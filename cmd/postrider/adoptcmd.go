@@ -98,12 +98,10 @@ type adoptListCmd struct {
 	JSON bool `help:"Print a JSON array." name:"json"`
 }
 
-// Run lists.
 func (c *adoptListCmd) Run(s *session) error {
 	return listTriggers(s, c.databaseFlags, capture.Adopted, c.JSON)
 }
 
 type adoptDropCmd struct{ dropFlags }
 
-// Run drops.
 func (c *adoptDropCmd) Run(s *session) error { return dropTrigger(s, c.dropFlags, capture.Adopted) }

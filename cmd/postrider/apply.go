@@ -33,7 +33,7 @@ Examples:
   postrider ` + kind + ` apply ` + kind + `.yaml --prune --yes`
 }
 
-// difference describes the act of apply on one type or capture.
+// difference describes an act of apply on one type or capture.
 type difference struct {
 	Name     string                  `json:"name"`
 	Action   string                  `json:"action"`
@@ -41,7 +41,7 @@ type difference struct {
 	SQL      []string                `json:"sql,omitempty"`
 }
 
-// tell prints what differs, and returns why it was refused, or that a dry run found something.
+// tell prints the differences. It returns refused, or an error where a dry run found some.
 func (f applyFlags) tell(s *session, all []difference, refused error) error {
 	differ := false
 	for _, d := range all {
@@ -70,7 +70,7 @@ func (f applyFlags) tell(s *session, all []difference, refused error) error {
 	return refused
 }
 
-// ofGo matches the words of the reader's errors that concern this program alone.
+// ofGo matches words in the reader's errors that mean nothing to users.
 var ofGo = regexp.MustCompile(`yaml: (unmarshal errors:\n *)?| in type \S+|!!\S+ | into (\S+)$`)
 
 // readEntries reads a file strictly.

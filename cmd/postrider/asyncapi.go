@@ -64,7 +64,7 @@ func (c *asyncapiCmd) Run(s *session) error {
 	})
 }
 
-// told are the URLs of NATS that were given, by flag or context; none: no server is told of.
+// told returns the URLs of NATS given by flag or context; the document names no other server.
 func (c *asyncapiCmd) told() ([]string, error) {
 	if c.NatsURL == "" && c.NatsContext == "" {
 		return nil, nil
@@ -73,7 +73,7 @@ func (c *asyncapiCmd) told() ([]string, error) {
 	return strings.Split(b.url, ","), err
 }
 
-// asYAML is JSON in the other form, in the same order.
+// asYAML converts JSON to YAML, in the same order.
 func asYAML(text []byte) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -81,7 +81,7 @@ func asYAML(text []byte) ([]byte, error) {
 	}
 	var open func(*yaml.Node)
 	open = func(n *yaml.Node) {
-		n.Style &^= yaml.FlowStyle // texts keep their quotes: other readers take yes and no for more than words
+		n.Style &^= yaml.FlowStyle // texts keep their quotes: other readers take yes and no for booleans
 		for _, child := range n.Content {
 			open(child)
 		}

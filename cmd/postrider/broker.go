@@ -20,7 +20,7 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 )
 
-// natsFlags say where the broker is and how to log in. What they leave empty is the context's.
+// natsFlags say where the broker is and how to log in. The context fills the empty ones.
 type natsFlags struct {
 	NatsContext string `help:"Context of the nats command line, by its name or its file: where NATS is, how to log in, how to address JetStream." placeholder:"NAME|FILE"`
 	NatsURL     string `help:"NATS URLs, separated by commas; without it the context's, or nats://127.0.0.1:4222." placeholder:"URL" env:"POSTRIDER_NATS_URL,NATS_URL"`
@@ -29,11 +29,11 @@ type natsFlags struct {
 
 	NatsInboxPrefix string `help:"Begin of the subjects on which NATS answers, of which the user may subscribe what is below it; without it the context's, or _INBOX." placeholder:"SUBJECT"`
 
-	// overruled are the names of flags that were set in a place below the context's.
+	// overruled names the flags that were set in a place of lower rank than the context's.
 	overruled []string
 }
 
-// AfterApply finds the settings that a context overrules: one of the command line those of the environment, that one those of the file.
+// AfterApply finds the settings that a context of a higher rank overrules: command line, then environment, then file.
 func (f *natsFlags) AfterApply(ctx *kong.Context) error {
 	f.overruled = nil
 	of := rank(ctx, "nats-context")
@@ -45,7 +45,7 @@ func (f *natsFlags) AfterApply(ctx *kong.Context) error {
 	return nil
 }
 
-// counted are the flags without those that are overruled.
+// counted returns the flags without the overruled ones.
 func (f natsFlags) counted() natsFlags {
 	for name, value := range map[string]*string{
 		"nats-url": &f.NatsURL, "nats-creds": &f.NatsCreds, "nats-ca": &f.NatsCA, "nats-inbox-prefix": &f.NatsInboxPrefix,
@@ -57,14 +57,14 @@ func (f natsFlags) counted() natsFlags {
 	return f
 }
 
-// broker is how to reach NATS, and under which subjects JetStream answers there.
+// broker holds the address and options of NATS, and the prefix of JetStream's subjects.
 type broker struct {
 	url       string
 	options   []nats.Option
 	apiPrefix string
 }
 
-// broker puts flags and context together: of one place, flags win. It reads all files.
+// broker joins flags and context; at equal rank flags win. It reads all files.
 func (f natsFlags) broker() (broker, error) {
 	f = f.counted()
 	c, from := natsContext{}, ""
@@ -88,7 +88,7 @@ func (f natsFlags) broker() (broker, error) {
 	return broker{url: cmp.Or(f.NatsURL, c.URL, nats.DefaultURL), options: options, apiPrefix: c.APIPrefix}, nil
 }
 
-// connect also returns the prefix of JetStream's subjects, for whoever asks JetStream.
+// connect also returns the prefix of JetStream's subjects.
 func (f natsFlags) connect(name string, log *slog.Logger, more ...nats.Option) (nc *nats.Conn, apiPrefix string, err error) {
 	b, err := f.broker()
 	if err != nil {
@@ -98,8 +98,8 @@ func (f natsFlags) connect(name string, log *slog.Logger, more ...nats.Option) (
 	return nc, b.apiPrefix, err
 }
 
-// natsContext is a context of the nats command line. It is read here: that program's own package links an expression
-// language, runs other programs (op, nsc), and passes over settings that it does not know.
+// natsContext is a context of the nats command line. That program's own package is not used: it links an expression language, runs
+// other programs (op, nsc), and ignores unknown settings.
 type natsContext struct {
 	natsLogin
 
@@ -112,12 +112,12 @@ type natsContext struct {
 	Domain      string `json:"jetstream_domain"`
 	APIPrefix   string `json:"jetstream_api_prefix"`
 
-	// These are refused.
+	// Contexts with these are refused.
 	SocksProxy string `json:"socks_proxy"`
 	NSC        string `json:"nsc"`
 	CertStore  string `json:"windows_cert_store"`
 
-	// Nothing here needs these.
+	// These are ignored.
 	Name             any `json:"name"`
 	Description      any `json:"description"`
 	ColorScheme      any `json:"color_scheme"`
@@ -127,7 +127,7 @@ type natsContext struct {
 	CertStoreCAMatch any `json:"windows_ca_certs_match"`
 }
 
-// natsLogin is who logs in: one of user, token, credentials, key, JWT.
+// natsLogin holds one login: user, token, credentials, key or JWT.
 type natsLogin struct {
 	User     string `json:"user"`
 	Password string `json:"password"`
@@ -138,9 +138,9 @@ type natsLogin struct {
 	UserSeed string `json:"user_seed"`
 }
 
-// load reads a context by its name, or from a file: whatever has a slash or ends in .json.
+// load reads a context by its name, or from a file where name has a slash or ends in .json.
 func (c *natsContext) load(name string) error {
-	home, _ := os.UserHomeDir() // without one, no path can be below it
+	home, _ := os.UserHomeDir() // without a home, no path lies below it
 	file, folder := expanded(name, home), ""
 	if !strings.Contains(name, "/") && filepath.Ext(name) != ".json" {
 		folder = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(home, ".config")), "nats", "context")
@@ -158,7 +158,7 @@ func (c *natsContext) load(name string) error {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields() // they may change how to connect
+	decoder.DisallowUnknownFields() // unknown settings may change the connection
 	if err := decoder.Decode(c); err != nil {
 		return fmt.Errorf("%s: %w; correct or remove that", file, err)
 	}
@@ -176,7 +176,7 @@ func (c *natsContext) load(name string) error {
 	return nil
 }
 
-// expanded is a path with its variables, and ~ at its begin, put in.
+// expanded replaces the variables of a path, and ~ at its start.
 func expanded(path, home string) string {
 	path = os.ExpandEnv(strings.TrimPrefix(path, "file://"))
 	if path == "~" || strings.HasPrefix(path, "~/") {
@@ -185,7 +185,7 @@ func expanded(path, home string) string {
 	return path
 }
 
-// secret is what a context holds, or the variable or file that it names.
+// secret returns a context's value, or the content of the variable or file that it names.
 func secret(text, home string) (string, error) {
 	if name, is := strings.CutPrefix(text, "env://"); is {
 		value := os.Getenv(name)
@@ -201,10 +201,10 @@ func secret(text, home string) (string, error) {
 	return text, nil
 }
 
-// elsewhere is what the nats command line has other programs look up, or decodes.
+// elsewhere matches secrets that the nats command line decodes or has other programs read.
 var elsewhere = regexp.MustCompile(`^(op|nsc)://|^data:`)
 
-// check refuses what contradicts itself, or cannot be done here.
+// check refuses contradictions and unsupported settings.
 func (c *natsContext) check() error {
 	for _, s := range [][2]string{{"socks_proxy", c.SocksProxy}, {"nsc", c.NSC}, {"windows_cert_store", c.CertStore}} {
 		if s[1] != "" {
@@ -258,13 +258,13 @@ func (c *natsContext) check() error {
 }
 
 var (
-	// inboxPrefix is what a subject may begin with: tokens without wildcards.
+	// inboxPrefix matches the begin of a subject: tokens without wildcards.
 	inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-	// fixedSubject is any subject without wildcards.
+	// fixedSubject matches subjects without wildcards.
 	fixedSubject = regexp.MustCompile(`^[^\s.*>]+(\.[^\s.*>]+)*$`)
 )
 
-// options are those of the connection. Each is tried: what they read is there.
+// options returns the connection's options, after a try of each: the files that they read exist.
 func (c *natsContext) options() (options []nats.Option, err error) {
 	if c.InboxPrefix != "" {
 		if !inboxPrefix.MatchString(c.InboxPrefix) {
@@ -294,7 +294,7 @@ func (c *natsContext) options() (options []nats.Option, err error) {
 		add("nkey", key)
 	case c.UserSeed != "":
 		add("user_seed", nats.UserJWTAndSeed(c.UserJWT, c.UserSeed))
-	case c.UserJWT != "": // of a bearer, who signs nothing
+	case c.UserJWT != "": // a bearer token signs nothing
 		add("user_jwt", nats.UserJWT(func() (string, error) { return c.UserJWT, nil }, func([]byte) ([]byte, error) { return nil, nil }))
 	}
 	if c.Cert != "" {
@@ -313,7 +313,7 @@ type streamFlag struct {
 	Stream string `help:"JetStream stream that holds the events; without it what is stored with the outbox, or EVENTS." placeholder:"NAME"`
 }
 
-// streamFlags say which stream is published to. What is left out stands in the database.
+// streamFlags say to which stream workers publish. The database has the values left out.
 type streamFlags struct {
 	streamFlag
 	Subject string `help:"Template of the subjects; fields {topic} {type} {partition} {stream} {tenant}; without it what is stored with the outbox, or events.{topic}.{type}." placeholder:"TEMPLATE"`
@@ -323,7 +323,7 @@ func (f *streamFlags) complete(info outboxInfo) {
 	f.Stream, f.Subject = cmp.Or(f.Stream, info.Stream, natspub.DefaultStream), cmp.Or(f.Subject, info.Subject, natspub.DefaultSubject)
 }
 
-// Validate is called when the command line was read. An empty variable of the environment is no wish for the default.
+// Validate refuses an empty environment variable, which is no wish for the default; kong calls it once the command line is read.
 func (f streamFlag) Validate(ctx *kong.Context) error {
 	if f.Stream == "" {
 		if rank(ctx, "stream") > fromDefault {

@@ -27,7 +27,6 @@ type captureCmd struct {
 	Apply  captureApplyCmd  `cmd:"" help:"Make the captures what a file says."`
 }
 
-// Help says where the flags are.
 func (c *captureCmd) Help() string {
 	return `Without a command it is create, whose flags are in: postrider capture create --help
 
@@ -36,7 +35,7 @@ Examples:
   postrider capture list`
 }
 
-// triggerFlags are what all commands that make or end triggers have.
+// triggerFlags are shared by all commands that make or end triggers.
 type triggerFlags struct {
 	databaseFlags
 	Table       string        `help:"The table, as schema.name, or name in schema public; in double quotes where that may mean two." required:"" placeholder:"NAME" env:"-"`
@@ -46,7 +45,7 @@ type triggerFlags struct {
 	JSON        bool          `help:"Print one JSON object." name:"json"`
 }
 
-// options refuses what is no limit.
+// options refuses an invalid limit.
 func (f triggerFlags) options() (capture.Options, error) {
 	if f.LockTimeout < time.Millisecond || f.LockTimeout > math.MaxInt32*time.Millisecond {
 		return capture.Options{}, fmt.Errorf("%w: --lock-timeout must lie between 1ms and 596h, got %s", errRefused, f.LockTimeout)
@@ -54,7 +53,7 @@ func (f triggerFlags) options() (capture.Options, error) {
 	return capture.Options{DryRun: f.DryRun, LockTimeout: f.LockTimeout, Publication: f.Publication}, f.validate()
 }
 
-// with opens the store and has it do its work.
+// withTriggers opens the store and runs do with it.
 func (f databaseFlags) withTriggers(s *session, name string, do func(*capture.Store) error) error {
 	if err := f.validate(); err != nil {
 		return err
@@ -74,7 +73,7 @@ func (f databaseFlags) withTriggers(s *session, name string, do func(*capture.St
 	return err
 }
 
-// triggerBody is the JSON form of what was done with a trigger.
+// triggerBody is the JSON form of an act on a trigger.
 type triggerBody struct {
 	Table    string `json:"table"`
 	DryRun   bool   `json:"dry_run"`
@@ -85,7 +84,7 @@ type triggerBody struct {
 	SQL     []string                `json:"sql"`
 }
 
-// print shows what was done, or would be.
+// print shows the act, done or planned.
 func (f triggerFlags) print(out io.Writer, done capture.Done, text string) error {
 	if f.DryRun {
 		text = "BEGIN;\n" + strings.Join(done.SQL, ";\n") + ";\nCOMMIT;"
@@ -189,7 +188,6 @@ type captureListCmd struct {
 	JSON bool `help:"Print a JSON array." name:"json"`
 }
 
-// Run lists.
 func (c *captureListCmd) Run(s *session) error {
 	return listTriggers(s, c.databaseFlags, capture.Captured, c.JSON)
 }
@@ -236,7 +234,7 @@ Every change needs --yes: it makes public what was not, or ends that. Writers of
 is done. A table stays out of the publication that it left; one that is dropped goes back.`)
 }
 
-// Run makes the captures what the file says.
+// Run makes the captures equal those of the file.
 func (c *captureApplyCmd) Run(s *session) error {
 	o, err := triggerFlags{databaseFlags: c.databaseFlags, LockTimeout: c.LockTimeout, DryRun: c.DryRun}.options()
 	if err != nil {
@@ -266,7 +264,7 @@ func (c *captureApplyCmd) Run(s *session) error {
 	})
 }
 
-// dropFlags are what all commands that end triggers have.
+// dropFlags are shared by all commands that end triggers.
 type dropFlags struct {
 	triggerFlags
 	LeavePublication bool `help:"Leave the table out of the publication that it left." env:"-"`
@@ -274,7 +272,6 @@ type dropFlags struct {
 
 type captureDropCmd struct{ dropFlags }
 
-// Run drops.
 func (c *captureDropCmd) Run(s *session) error {
 	return dropTrigger(s, c.dropFlags, capture.Captured)
 }
@@ -326,7 +323,7 @@ func dropTrigger(s *session, f dropFlags, kind capture.Purpose) error {
 	})
 }
 
-// captureFinding tells of tables whose changes are not seen, or whose writes fail.
+// captureFinding reports tables whose changes are missed, or whose writes fail.
 func captureFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	const check = "captured tables"
 	store, err := capture.New(pool, schema)

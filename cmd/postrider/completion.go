@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completions are the scripts of the shells: each asks the program what may follow.
+// completions are the scripts of the shells: each asks the program for the next words.
 var completions = map[string]string{
 	"bash": `_postrider() {
 	mapfile -t COMPREPLY < <(compgen -W "$(postrider __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}")" -- "${COMP_WORDS[COMP_CWORD]#=}")
@@ -59,14 +59,14 @@ func (c *completeCmd) Run(s *session) error {
 	return nil
 }
 
-// completed are the commands, flags or values that begin as the last word, the others being typed before it. None: perhaps a file.
+// completed returns the commands, flags or values that begin as the last word, given the words before it. None: it may be a file.
 func completed(node *kong.Node, words []string) (found []string) {
 	if len(words) == 0 || words[len(words)-1] == "=" {
 		words = append(slices.Clone(words), "")
 	}
-	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "=" }) // of bash, which breaks words there
+	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "=" }) // bash splits words there
 	flags := slices.Clone(node.Flags)
-	var awaits *kong.Flag // a flag whose value comes next
+	var awaits *kong.Flag // the flag whose value comes next
 	for _, word := range words[:len(words)-1] {
 		switch name, isFlag := strings.CutPrefix(word, "--"); {
 		case awaits != nil:

@@ -15,11 +15,11 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 )
 
-// file is a configuration file: settings by the names of their flags, as they are written there. 007 and 1.10 may be texts. nil:
-// the file leaves it open.
+// file is a configuration file: values by the names of their flags, as they are written, since 007 and 1.10 may be texts. nil: left
+// open.
 type file map[string]*string
 
-// loadFile reads YAML, of which JSON is a part.
+// loadFile reads YAML, which includes JSON.
 func loadFile(r io.Reader) (kong.Resolver, error) {
 	nodes := map[string]yaml.Node{}
 	if err := yaml.NewDecoder(r).Decode(&nodes); err != nil && err != io.EOF { //nolint:errorlint // the decoder returns it bare
@@ -46,9 +46,9 @@ func loadFile(r io.Reader) (kong.Resolver, error) {
 	return settings, nil
 }
 
-// Validate refuses settings that no command knows, or none from a file.
+// Validate refuses settings that no command has, or that a file may not hold.
 func (f file) Validate(app *kong.Application) error {
-	known := map[string]bool{} // true: a file may have it
+	known := map[string]bool{} // true: a file may hold it
 	collectFlags(app.Node, known)
 	for name := range f {
 		readable, found := known[name]
@@ -71,9 +71,9 @@ func collectFlags(node *kong.Node, known map[string]bool) {
 	}
 }
 
-// Resolve gives kong the setting of a flag.
+// Resolve gives kong a flag's setting.
 func (f file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	if len(flag.Envs) == 0 { // it belongs to the command line alone
+	if len(flag.Envs) == 0 { // only the command line may set it
 		return nil, nil // kong's way to say "not set here"
 	}
 	for _, variable := range flag.Envs {
@@ -129,7 +129,7 @@ func (c *configPrintCmd) Run(s *session) error {
 	return answerRows(s.stdout, asJSON, settings, table.Row{"setting", "value", "from", "environment"}, rows)
 }
 
-// Ranks of the places that settings come from: what stands higher wins.
+// Ranks of the sources of settings: the higher wins.
 const (
 	fromDefault = iota
 	fromFile
@@ -139,7 +139,7 @@ const (
 
 var settingPlaces = []string{"default", "file", "environment", "command line"}
 
-// rank says from where the flag of that name has its value.
+// rank returns the source of a flag's value.
 func rank(ctx *kong.Context, name string) int {
 	for _, f := range ctx.Flags() {
 		if f.Name != name {
@@ -165,7 +165,7 @@ func rank(ctx *kong.Context, name string) int {
 	return fromDefault
 }
 
-// shown is a value as people may see it.
+// shown returns a value without its secrets.
 func shown(name string, value any) any {
 	if v := reflect.ValueOf(value); v.IsZero() {
 		return value

@@ -17,7 +17,7 @@ import (
 	"github.com/postrider/postrider/outbox/schema"
 )
 
-// databaseFlags say where the outbox is.
+// databaseFlags name the outbox.
 type databaseFlags struct {
 	DatabaseURL string `help:"PostgreSQL URL or DSN; without it the PG* variables count." placeholder:"URL" env:"POSTRIDER_DATABASE_URL,DATABASE_URL"`
 	Schema      string `help:"Schema of the outbox's tables." default:"public"`
@@ -40,14 +40,14 @@ func (f databaseFlags) validate() error {
 	return nil
 }
 
-// given reports whether anything says where the database is.
+// given reports whether a flag or variable names the database.
 func (f databaseFlags) given() bool {
 	return f.DatabaseURL != "" || slices.ContainsFunc([]string{"PGHOST", "PGSERVICE", "PGDATABASE", "PGHOSTADDR", "PGUSER", "PGPORT"}, func(name string) bool {
 		return os.Getenv(name) != ""
 	})
 }
 
-// config is what all pools begin with.
+// config returns the configuration that all pools share.
 func (f databaseFlags) config() (*pgxpool.Config, error) {
 	cfg, err := pg.ParseConfig(f.DatabaseURL)
 	if err != nil {
@@ -56,7 +56,7 @@ func (f databaseFlags) config() (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// pool opens a pool of at most max connections and makes sure that the database can be reached. The name shows in pg_stat_activity.
+// pool opens a pool of at most maxConns connections and checks that the database can be reached. pg_stat_activity shows the name.
 func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*pgxpool.Pool, error) {
 	cfg, err := f.config()
 	if err != nil {
@@ -69,7 +69,7 @@ func (f databaseFlags) pool(ctx context.Context, name string, maxConns int32) (*
 	return pool, nil
 }
 
-// checkSchema makes sure that the tables are there and fit, and that the stored settings are those that the configuration asks for.
+// checkSchema checks that the tables exist and fit, and that the stored settings equal the asked ones.
 func checkSchema(ctx context.Context, pool *pgxpool.Pool, asked schema.Config) (info outboxInfo, err error) {
 	m, err := schema.New(asked)
 	if err != nil {
@@ -84,7 +84,7 @@ func checkSchema(ctx context.Context, pool *pgxpool.Pool, asked schema.Config) (
 	return info, err
 }
 
-// outbox opens a pool, and reads what is stored about the outbox, which must be one that this program knows.
+// outbox opens a pool and reads the stored settings of the outbox; it refuses an unknown schema version.
 func (f databaseFlags) outbox(ctx context.Context, name string, maxConns int32) (pool *pgxpool.Pool, info outboxInfo, err error) {
 	if err := f.validate(); err != nil {
 		return nil, info, err
@@ -98,18 +98,18 @@ func (f databaseFlags) outbox(ctx context.Context, name string, maxConns int32) 
 	return pool, info, err
 }
 
-// outboxInfo holds the stored settings of an outbox, which everybody shares.
+// outboxInfo holds the stored settings of an outbox, which all processes share.
 type outboxInfo struct {
 	schema.Info
 	events delivery.Relation
 }
 
-// control names the subjects of the outbox's control messages.
+// control returns the subjects of the outbox's records.
 func (s outboxInfo) control() natspub.Control {
 	return natspub.Control{Outbox: s.OutboxID, Prefix: s.ControlPrefix}
 }
 
-// present is the database's clock, of which the times of its rows are.
+// present reads the database's clock, which dates its rows.
 func (s outboxInfo) present(ctx context.Context, pool *pgxpool.Pool, schema string) (now time.Time, err error) {
 	op, err := ops.New(ctx, pool, schema, s.events)
 	if err == nil {
@@ -118,10 +118,10 @@ func (s outboxInfo) present(ctx context.Context, pool *pgxpool.Pool, schema stri
 	return now, err
 }
 
-// largestPayload bounds the payloads that are read: as much as could be appended. Whoever lowers that later means what is appended then.
+// largestPayload bounds the payloads that are read: the limit of appends. Lowering that later counts for later events alone.
 func (s outboxInfo) largestPayload() int64 { return max(delivery.DefaultMaxPayload, s.MaxPayloadBytes) }
 
-// named adds to an error of the schema which setting it is about.
+// named adds the setting's name to an error of the schema.
 func named(err error) error {
 	switch {
 	case errors.Is(err, schema.ErrPartitionMismatch):

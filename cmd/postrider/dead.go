@@ -22,7 +22,7 @@ type deadCmd struct {
 	Discard deadDiscardCmd `cmd:"" help:"As skip, for messages that shall never be published."`
 }
 
-// filterFlags choose messages. They have no variables: what is left out of a command must not come from elsewhere.
+// filterFlags select messages. They have no variables: an omitted filter must not come from the environment.
 type filterFlags struct {
 	Partition     []int   `help:"Only messages of that partition; repeatable." placeholder:"N" env:"-"`
 	Stream        *string `help:"Only messages of that stream." placeholder:"ID" env:"-"`
@@ -49,7 +49,7 @@ func (f filterFlags) filter() (ops.Filter, error) {
 	if err != nil {
 		return a, err
 	}
-	if f.ID != nil { // until it is looked up: a filter that is not empty
+	if f.ID != nil { // keeps the filter from being empty until the id is looked up
 		if err := inputRefused(ops.CheckEventID(*f.ID)); err != nil {
 			return a, err
 		}
@@ -59,7 +59,7 @@ func (f filterFlags) filter() (ops.Filter, error) {
 	return a, err
 }
 
-// find looks the event up that --id names, by its id or by enough of it, and reads times as of the database's now.
+// find looks up the event of --id, by its id or a unique part, and reads times relative to the database's clock.
 func (f filterFlags) find(ctx context.Context, op *ops.Operator, into *ops.Filter) error {
 	var err error
 	if f.Since != nil || f.Until != nil {
@@ -74,7 +74,7 @@ func (f filterFlags) find(ctx context.Context, op *ops.Operator, into *ops.Filte
 	return inputRefused(err)
 }
 
-// span reads --since and --until as of now.
+// span reads --since and --until relative to now.
 func span(since, until *string, now time.Time) (from, to time.Time, err error) {
 	if since != nil {
 		from, err = moment("--since", *since, now, -1, "before")
@@ -105,7 +105,7 @@ type listFlags struct {
 	NewestFirst bool  `help:"Begin with the highest sequence." env:"-"`
 }
 
-// list prints a page of messages, as JSON or by what is given.
+// list prints a page of messages, as JSON or by show.
 func (f *listFlags) list(s *session, states []ops.State, show func([]ops.Message)) error {
 	filter, err := f.filter()
 	if err != nil {
@@ -141,10 +141,10 @@ func (f *listFlags) list(s *session, states []ops.State, show func([]ops.Message
 	return nil
 }
 
-// listStep is how long one statement's worth of looking takes; between two of them it is said how far it came.
+// listStep bounds one statement's search; progress is printed between two.
 const listStep = time.Second
 
-// search looks for messages until there are as many as wanted, or no more.
+// search lists messages until the limit is reached, or none are left.
 func (f *listFlags) search(s *session, op *ops.Operator, filter ops.Filter) (messages []ops.Message, next int64, err error) {
 	messages, next = []ops.Message{}, f.After
 	told := passingLine{statusLine: newStatusLine(s.stderr)}
@@ -183,7 +183,7 @@ func (c *deadListCmd) Run(s *session) error {
 	})
 }
 
-// mendFlags are those of the commands that end a message's wait.
+// mendFlags are shared by the commands that end a message's wait.
 type mendFlags struct {
 	operatorFlags
 	filterFlags
@@ -263,7 +263,7 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 		}
 	}
 	if m.reasoned && strings.TrimSpace(c.Reason) == "" {
-		c.Reason = "counting" // which no audit shows
+		c.Reason = "counting" // a count writes no audit
 	}
 	op, done, err := f.operator(s)
 	if err != nil {
@@ -275,7 +275,7 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 	}
 	told := passingLine{statusLine: newStatusLine(s.stderr)}
 	c.Counting = func(n int64) { told.show("counting: %s", counted(n, "message")) }
-	r, err := m.do(op, s.ctx, c) // also what a real run shall confirm
+	r, err := m.do(op, s.ctx, c) // a real run confirms this count
 	told.clear()
 	if err != nil {
 		return inputRefused(err)
@@ -291,7 +291,7 @@ func (f *mendFlags) mend(s *session, state ops.State, m mending) error {
 		}
 		progress := &mendProgress{statusLine: newStatusLine(s.stderr), total: total}
 		c.DryRun, c.Progress = false, progress.show
-		if !f.Yes { // one was meant, not what matches by now
+		if !f.Yes { // one message was meant, not all that match by now
 			c.Expected = &total
 		}
 		r, err = m.do(op, s.ctx, c)
@@ -330,7 +330,7 @@ type mendProgress struct {
 }
 
 func (p *mendProgress) show(r ops.Changed) {
-	if r.Count+r.Gone >= p.total && !p.open { // the result says it
+	if r.Count+r.Gone >= p.total && !p.open { // the result line follows
 		return
 	}
 	p.write(fmt.Sprintf("%s of %s", humanize.Comma(r.Count+r.Gone), counted(p.total, "message")))

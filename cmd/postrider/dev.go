@@ -68,7 +68,7 @@ func (c *devCmd) validate() error {
 		return fmt.Errorf("%w: --workers=0 serves no monitor; leave out --http-addr, and run `postrider monitor`", errRefused)
 	case c.Partitions < 1 || c.Partitions > 32767:
 		return fmt.Errorf("%w: --partitions must lie between 1 and 32767, got %d", errRefused, c.Partitions)
-	case c.Rate != nil && !(*c.Rate >= 0): // nor NaN
+	case c.Rate != nil && !(*c.Rate >= 0): // NaN, too
 		return fmt.Errorf("%w: --rate must not be negative, got %g", errRefused, *c.Rate)
 	case c.Quiet && (c.Chaos || c.Rate != nil && *c.Rate > 0):
 		return fmt.Errorf("%w: --quiet generates nothing; leave out --rate and --chaos", errRefused)
@@ -92,7 +92,7 @@ func (c *devCmd) validate() error {
 	return nil
 }
 
-// rate counts the generated events of a second; otherwise stands in where no flag was given.
+// rate returns the events generated a second, by default otherwise.
 func (c *devCmd) rate(otherwise float64) float64 {
 	switch {
 	case c.Rate != nil:
@@ -105,7 +105,7 @@ func (c *devCmd) rate(otherwise float64) float64 {
 
 func (c *devCmd) feeds() bool { return len(c.Import) > 0 || c.rate(defaultRate) > 0 }
 
-// devReport is the object that --json ends with.
+// devReport is the last object of --json.
 type devReport struct {
 	Committed       int     `json:"committed"`
 	Received        int     `json:"received"`
@@ -130,7 +130,7 @@ type dev struct {
 	log     *slog.Logger
 
 	ports                devPorts
-	elsewhere            bool // somebody said where the monitor listens
+	elsewhere            bool // a flag set the monitor's address
 	databaseURL, natsURL string
 	postgres             *localpg.Server    // nil: somebody else's
 	broker               *localnats.Cluster // nil: somebody else's
@@ -142,8 +142,8 @@ type dev struct {
 	checker              *ledger.Checker
 	monitor              string
 	partitions           int
-	transforms           []delivery.Transform // what the workers do to events
-	held                 int                  // dead at the end, or behind what is
+	transforms           []delivery.Transform // the workers' transforms
+	held                 int                  // events dead or blocked at the end
 	broken               chan error           // a worker ended by itself
 }
 
@@ -180,7 +180,7 @@ func (d *dev) say(format string, args ...any) {
 	fmt.Fprintf(out, format+"\n", args...)
 }
 
-// stop takes down what start brought up, the last first. Stopping twice is harmless.
+// stop ends the parts in the reverse order of their start. A second stop is harmless.
 func (d *dev) stop() {
 	for _, stop := range slices.Backward(d.stops) {
 		stop()
@@ -192,7 +192,7 @@ func (d *dev) start(ctx context.Context, startWorkers func(context.Context) erro
 	if d.ports, err = d.cmd.ports(); err != nil {
 		return err
 	}
-	if d.elsewhere = d.cmd.HTTPAddr != ""; !d.elsewhere && d.ports.Monitor > 0 { // where it was before
+	if d.elsewhere = d.cmd.HTTPAddr != ""; !d.elsewhere && d.ports.Monitor > 0 { // where it listened before
 		d.cmd.HTTPAddr = fmt.Sprintf("127.0.0.1:%d", d.ports.Monitor)
 	}
 	for _, step := range []func(context.Context) error{d.startPostgres, d.startNATS, d.prepare, startWorkers} {
@@ -207,7 +207,7 @@ func (d *dev) start(ctx context.Context, startWorkers func(context.Context) erro
 func (d *dev) prepare(ctx context.Context) error {
 	f := databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema}
 	config := schema.Config{Partitions: d.cmd.Partitions, OthersMayCreate: d.postgres != nil}
-	if d.postgres != nil { // for the commands that are given its address alone
+	if d.postgres != nil { // for commands that get its address alone
 		config.Stream, config.Subject = d.cmd.Stream, d.cmd.Subject
 	}
 	m, err := migrator(f, d.log, config)
@@ -234,7 +234,7 @@ func (d *dev) prepare(ctx context.Context) error {
 		return err
 	}
 	d.stops = append(d.stops, d.nc.Close)
-	// Events of others, or of an earlier run, come from a database or a stream that was there before, or from whoever tries the addresses.
+	// Foreign events come from an earlier database or stream, or from people who try the addresses.
 	foreign := d.cmd.DatabaseURL != "" || d.cmd.NatsURL != "" || d.cmd.DataDir != "" || !d.cmd.ExitWhenDrained
 	d.checker, err = ledger.NewChecker(ledger.Config{
 		Ledger: d.ledger, Ordering: ledger.Ordering(d.cmd.Ordering), AllowForeign: foreign, AllowMoved: true,
@@ -242,7 +242,7 @@ func (d *dev) prepare(ctx context.Context) error {
 	return err
 }
 
-// startWorkers starts the workers one after the other; the first one makes the stream and carries the monitor.
+// startWorkers starts the workers in turn; the first one makes the stream and serves the monitor.
 func (d *dev) startWorkers(ctx context.Context) error {
 	for i := range d.cmd.Workers {
 		cfg, err := d.cmd.settings()
@@ -288,7 +288,7 @@ func (d *dev) startWorkers(ctx context.Context) error {
 	return nil
 }
 
-// work subscribes, produces, and reports. When it is interrupted, producing ends and what was committed is still received.
+// work subscribes, produces and reports. An interruption ends producing; committed events are still received.
 func (d *dev) work(interrupt context.Context) error {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(interrupt))
 	defer cancel(nil)
@@ -305,7 +305,7 @@ func (d *dev) work(interrupt context.Context) error {
 	if !d.cmd.feeds() {
 		select {
 		case <-interrupt.Done():
-			if !d.cmd.JSON { // nothing was checked for
+			if !d.cmd.JSON { // nothing checked it
 				return nil
 			}
 			return d.report()
@@ -349,7 +349,7 @@ func (d *dev) work(interrupt context.Context) error {
 	}
 }
 
-// receive passes over what is no event: whoever tries the addresses may have published it.
+// receive skips messages that are no events: people who try the addresses may have published them.
 func (d *dev) receive(msg jetstream.Msg) error {
 	m, err := ledger.ReadMessage(msg)
 	if err != nil {
@@ -362,7 +362,7 @@ func (d *dev) receive(msg jetstream.Msg) error {
 	return nil
 }
 
-// report prints what the checker found; its error is silent, as the report says it all.
+// report prints the checker's findings; its error is silent, as the report has said it.
 func (d *dev) report() error {
 	r := d.checker.Report()
 	body := devReport{

@@ -23,17 +23,17 @@ import (
 // lowestDevPort and highestDevPort bound --port: all ports follow it.
 const lowestDevPort, highestDevPort = 1024, 65_500
 
-// devPorts name the ports of the servers of a `dev`; 0 stands for a free one.
+// devPorts are the ports of the servers of a `dev`; 0: any free one.
 type devPorts struct {
 	Postgres int   `json:"postgres"`
 	Monitor  int   `json:"monitor"`
 	NATS     []int `json:"nats"`
 }
 
-// portsFile is the file in --data-dir that keeps them.
+// portsFile keeps the ports in --data-dir.
 const portsFile = "ports.json"
 
-// ports are those that the flags, or an earlier start, decide.
+// ports returns the ports of the flags, or of an earlier start.
 func (c *devCmd) ports() (p devPorts, err error) {
 	if c.Port > 0 {
 		p = devPorts{Postgres: c.Port, Monitor: c.Port + 1}
@@ -58,7 +58,7 @@ func (c *devCmd) ports() (p devPorts, err error) {
 	return p, nil
 }
 
-// keepPorts writes down where the servers listen, for the next start.
+// keepPorts stores the servers' ports for the next start.
 func (d *dev) keepPorts() error {
 	if d.cmd.DataDir == "" {
 		return nil
@@ -90,11 +90,11 @@ func portOf(address string) int {
 	if err != nil {
 		return 0
 	}
-	port, _ := strconv.Atoi(parsed.Port()) // without one, any is right
+	port, _ := strconv.Atoi(parsed.Port()) // without one, any port is right
 	return port
 }
 
-// cureOf says what to do about a port that is taken.
+// cureOf adds the cure to the error of a taken port.
 func (d *dev) cureOf(err error, port int) error {
 	taken := errors.Is(err, localpg.ErrPortTaken) || errors.Is(err, localnats.ErrPortTaken) || errors.Is(err, syscall.EADDRINUSE)
 	if !taken || port == 0 {
@@ -107,7 +107,7 @@ func (d *dev) cureOf(err error, port int) error {
 	return fmt.Errorf("%w (port %d is that of %s; --port chooses others)", err, port, from)
 }
 
-// forgetShell removes the variables of PostgreSQL's clients: with them a private server would be met as another one is meant to be.
+// forgetShell removes the variables of PostgreSQL's clients: they are meant for another server than the private one.
 func forgetShell() error {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") {
@@ -125,7 +125,7 @@ func (d *dev) startPostgres(ctx context.Context) error {
 	}
 	cfg := localpg.Config{Logger: d.log, Port: d.ports.Postgres, Settings: map[string]string{"wal_level": "logical"}}
 	if d.cmd.DataDir != "" {
-		// The server's user must be able to enter it.
+		// The server's user must be able to enter the folder.
 		if err := os.MkdirAll(d.cmd.DataDir, 0o755); err != nil { // what lies inside is closed
 			return fmt.Errorf("--data-dir: %w", err)
 		}
@@ -168,7 +168,7 @@ func (d *dev) startNATS(ctx context.Context) error {
 	return nil
 }
 
-// tellAddresses prints what a shell needs to reach the private servers; what was given is known to who gave it.
+// tellAddresses prints the shell variables that reach the private servers; the user knows the others.
 func (d *dev) tellAddresses() {
 	out := d.session.stdout
 	if d.cmd.JSON {

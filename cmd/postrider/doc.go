@@ -2,13 +2,13 @@
 //
 // # Model
 //
-// One file holds one command. A worker is that of package worker; fx wires settings, metrics and traces around it, and starts and stops
-// them in order (worker.go). Everything else in this package is flags, files and words.
+// One file holds one command. The worker comes from package worker; fx wires settings, metrics and traces around it, and starts and stops
+// them in order (worker.go). The rest of this package is flags, files and words.
 //
 // # Invariants
 //
-// Flags win over the environment, the environment over the file, the file over the defaults. A value that is wrong is refused by the name
-// of its setting, never clamped. Secrets are never printed. Data goes to standard output, everything else to standard error.
+// Flags win over the environment, the environment over the file, the file over the defaults. A wrong value is refused by the name of its
+// setting, never clamped. Secrets are never printed. Data goes to standard output, the rest to standard error.
 //
 // # Failures
 //

@@ -35,7 +35,7 @@ type doctorCmd struct {
 	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
 	JSON     bool   `help:"Print a JSON array." name:"json"`
 
-	control natspub.Control // where the database told it
+	control natspub.Control // as the database has it
 }
 
 type finding struct {
@@ -144,7 +144,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 		captureFinding(ctx, pool, c.Schema), conditionFinding(workers, noWorkers), clock)
 }
 
-// waysOf tells how workers ask this server for what not every one tells.
+// waysOf names the fallbacks of workers for facts that this server does not report.
 func waysOf(ctx context.Context, pool *pgxpool.Pool, schema string, relation delivery.Relation) (string, error) {
 	store, err := delivery.NewStore(ctx, pool, schema, relation)
 	if err != nil {
@@ -208,7 +208,7 @@ func readLeases(ctx context.Context, pool *pgxpool.Pool, schema string) (lease.S
 	return store.Snapshot(ctx)
 }
 
-// orderFindings are about what --ordering rests on.
+// orderFindings checks the preconditions of --ordering.
 func orderFindings(ctx context.Context, pool *pgxpool.Pool, schema string, relation delivery.Relation, order delivery.Ordering) []finding {
 	check := "strict order"
 	if order == delivery.OrderStream {
@@ -236,7 +236,7 @@ func orderFindings(ctx context.Context, pool *pgxpool.Pool, schema string, relat
 	return findings
 }
 
-// pathFinding tells whether others may say what the program's statements mean.
+// pathFinding reports whether others may change the meaning of the program's statements.
 func pathFinding(server delivery.DatabaseServer, err error) finding {
 	const check = "search path"
 	switch {
@@ -249,7 +249,7 @@ func pathFinding(server delivery.DatabaseServer, err error) finding {
 	return finding{check, levelOK, server.SearchPath}
 }
 
-// strangerFindings names functions that others have put where the outbox's are.
+// strangerFindings names functions that others have put beside the outbox's.
 func strangerFindings(ctx context.Context, pool *pgxpool.Pool, name string) []finding {
 	const check = "functions of strangers"
 	strangers, err := schema.Strangers(ctx, pool, name)
@@ -293,7 +293,7 @@ func commitFinding(server delivery.DatabaseServer, err error) finding {
 	}
 }
 
-// doorbellFinding tells who rings for events: their producers, or the log, too.
+// doorbellFinding reports who rings the doorbell: the producers, or the log, too.
 func doorbellFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	const check = "doorbell"
 	text, err := walbell.Check(ctx, pool, schema)
@@ -303,8 +303,7 @@ func doorbellFinding(ctx context.Context, pool *pgxpool.Pool, schema string) fin
 	return finding{check, levelOK, text}
 }
 
-// forgottenFinding tells whether a failover or a restore lost published events: an
-// error for a day, as people have to settle it, and a warning from then on.
+// forgottenFinding reports published events that a failover or a restore lost: an error for a day, as people must act, then a warning.
 func forgottenFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	const check = "published events"
 	at, lately, err := delivery.Regressed(ctx, pool, schema)
@@ -326,14 +325,14 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 	nc, apiPrefix, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
 	if err != nil {
 		f := finding{"broker", levelError, redact(err.Error())}
-		if !errors.Is(err, natspub.ErrConfig) { // which says how to write it
+		if !errors.Is(err, natspub.ErrConfig) { // that error says how to write it
 			f.Detail += "; to mend it: " + cmp.Or(natspub.Reason(err), condition.BrokerAway).Cure()
 		}
 		return []finding{f}
 	}
 	defer nc.Close()
 	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
-	c.complete(outboxInfo{}) // where the database did not tell
+	c.complete(outboxInfo{}) // defaults, where the database was silent
 	subject, err := natspub.ParseSubject(c.Subject)
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
@@ -350,7 +349,7 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 	return findings
 }
 
-// fenceFinding names the way in which workers publish to the stream, or the reason for which they do not start.
+// fenceFinding names the workers' way of publishing to the stream, or the reason why they do not start.
 func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo, subject natspub.Subject) finding {
 	const check = "fence"
 	if c.control.Outbox == uuid.Nil {
@@ -365,7 +364,7 @@ func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo, subj
 	return finding{check, levelOK, "the stream takes fenced batches"}
 }
 
-// conditionFinding tells what living workers say that keeps them from delivering.
+// conditionFinding reports why living workers do not deliver.
 func conditionFinding(snapshot heartbeat.Snapshot, err error) finding {
 	const check = "workers"
 	if err != nil {

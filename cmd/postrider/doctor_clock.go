@@ -8,10 +8,10 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// A difference below skewCounts between the database's clock and this machine's is not mentioned.
+// skewCounts is the least reported difference between the clocks of the database and this machine.
 const skewCounts = 5 * time.Second
 
-// clockFinding names rows that a step of the database's clock put off, and its difference from this machine's clock.
+// clockFinding reports rows that a step of the database's clock put off, and the difference from this machine's clock.
 func clockFinding(living heartbeat.Snapshot, held lease.Snapshot, asked time.Time, err error) finding {
 	const check = "clock"
 	if err != nil {

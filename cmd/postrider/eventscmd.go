@@ -34,7 +34,7 @@ type eventsFlags struct {
 	JSON bool `help:"Print JSON." name:"json"`
 }
 
-// with opens the store and has it do its work.
+// with opens the store and runs do with it.
 func (f eventsFlags) with(s *session, patience time.Duration, do func(*parts.Store) error) error {
 	pool, _, err := f.outbox(s.ctx, "postrider events", 2)
 	if err != nil {
@@ -64,7 +64,7 @@ type eventsChange struct {
 
 func (f eventsChange) who() parts.Who { return parts.Who{Actor: f.actor(), Reason: f.Reason} }
 
-// confirmFlags are those of what is not taken back.
+// confirmFlags confirm irreversible acts.
 type confirmFlags struct {
 	DryRun bool `help:"Say what would be done, and do nothing." env:"-"`
 	Yes    bool `help:"Confirm it." env:"-"`
@@ -221,7 +221,7 @@ func (c *eventsPruneCmd) Run(s *session) error {
 	})
 }
 
-// surplus are the oldest parts, as many as there are beyond those that stay.
+// surplus returns the oldest parts beyond the last keep filled ones.
 func surplus(list []parts.Part, keep int) []parts.Part {
 	filled := 0
 	for _, p := range list {

@@ -70,7 +70,7 @@ func (f *gapsFlags) options() (gaps.Options, error) {
 
 type looking struct {
 	store  *gaps.Store
-	stream gaps.Stream // nil: not looked at
+	stream gaps.Stream // nil: not read
 	done   func()
 }
 

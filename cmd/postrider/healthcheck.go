@@ -12,18 +12,17 @@ import (
 	"time"
 )
 
-// healthcheckTimeout bounds the question. The server itself answers /readyz
-// within 5 s; a container's health check should wait a little longer than both.
+// healthcheckTimeout bounds the request. The server answers /readyz within 5 s; a container's health check should wait longer than both.
 const healthcheckTimeout = 6 * time.Second
 
-// healthcheckCmd asks a worker's monitor whether it lives. It stands for curl in images that hold this program alone.
+// healthcheckCmd asks a worker's monitor for its health. It replaces curl in images that hold this program alone.
 type healthcheckCmd struct {
 	HTTPAddr string `name:"http-addr" help:"Address of the worker's monitor, as the worker has it. Default 127.0.0.1:8080." placeholder:"HOST:PORT"`
 	Ready    bool   `help:"Ask /readyz, which needs both servers, instead of /healthz."`
 	JSON     bool   `help:"Print one JSON object, also where it fails." name:"json"`
 }
 
-// addresses are where the monitor can be asked: a bind to all interfaces is asked on loopback.
+// addresses returns the URLs of the monitor: loopback for a bind to all interfaces.
 func (c *healthcheckCmd) addresses() ([]string, error) {
 	if c.HTTPAddr == "off" {
 		return nil, fmt.Errorf("%w: --http-addr is off: there is no monitor to ask", errRefused)
@@ -66,9 +65,9 @@ func (c *healthcheckCmd) Run(s *session) error {
 	return fmt.Errorf("healthcheck: %w", failures)
 }
 
-// askHealth returns the status that the monitor gives itself.
+// askHealth returns the monitor's status.
 func askHealth(ctx context.Context, url string) (status string, err error) {
-	// No proxy: this is a question to the same machine.
+	// No proxy: the request stays on this machine.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/postrider/postrider/internal/buildinfo"
 )
 
-// flagGroups are the titles of groups of flags in a help, by the keys of the tags.
+// flagGroups titles the groups of flags in a help, by the keys of the tags.
 var flagGroups = kong.Groups{
 	"database": "Database:", "nats": "NATS:", "stream": "Stream:", "delivery": "Delivery and order:", "retry": "Failures:",
 	"shape": "What is published:", "monitor": "Monitor:",
@@ -18,7 +18,6 @@ var flagGroups = kong.Groups{
 // versionFlag prints the version instead of running anything.
 type versionFlag bool
 
-// BeforeReset is called when the flag was read.
 func (versionFlag) BeforeReset(ctx *kong.Context) error {
 	fmt.Fprintln(ctx.Stdout, "postrider", buildinfo.Version())
 	ctx.Exit(exitOK)

@@ -101,7 +101,7 @@ func (c *partitionsHistoryCmd) query(now time.Time) (q lease.HistoryQuery, err e
 	return q, err
 }
 
-// writeHistory prints the epoch where one partition was asked for, and else which ones changed.
+// writeHistory prints the epoch where one partition is asked for, else the changed partitions.
 func writeHistory(s *session, changes []lease.Change, only *partition.ID) {
 	header := table.Row{"when (UTC)", "what", "from", "to", "partitions", "lease ended"}
 	if only != nil {
@@ -123,7 +123,7 @@ func writeHistory(s *session, changes []lease.Change, only *partition.ID) {
 	writeTable(s.stdout, header, rows)
 }
 
-// ownerShown is the end of a worker's id, by which commands know it, and where it ran.
+// ownerShown returns the end of a worker's id, by which commands find it, and its host.
 func ownerShown(h lease.Owner) string {
 	if h.Nobody() {
 		return "–"
