@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Jitter is how retry times are spread.
+// Jitter spreads retry times.
 type Jitter string
 
 // The kinds of jitter.
@@ -64,7 +64,7 @@ func (p RetryPolicy) Delay(attempts int, random func() float64) time.Duration {
 	return time.Duration(d)
 }
 
-// Dead tells whether that many failures end the attempts.
+// Dead reports whether that many failures end the attempts.
 func (p RetryPolicy) Dead(attempts int) bool {
 	return p.MaxAttempts > 0 && attempts >= p.MaxAttempts
 }
@@ -75,4 +75,9 @@ func (p RetryPolicy) Dead(attempts int) bool {
 func outageWait(rounds int) time.Duration {
 	p := RetryPolicy{Base: 50 * time.Millisecond, Factor: 2, Max: 2 * time.Second, Jitter: JitterEqual}
 	return p.Delay(rounds, rand.Float64)
+}
+
+// Dies says of an outcome that it is the last failure which the policy grants the message.
+func (p RetryPolicy) Dies(m Message, o Outcome) bool {
+	return o.Kind == Permanent || o.Kind == Retry && p.Dead(m.Attempts+1)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -45,7 +46,7 @@ type bundle struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	bell   *natspub.Bell
-	store  *delivery.Store
+	store  *pgstore.Store
 	leases *lease.Store
 	keeper *lease.Keeper
 	count  int
@@ -87,7 +88,7 @@ func setupAt(t *testing.T, address string, partitions int) *bundle {
 	if b.bell, err = natspub.NewBell(b.nc, "outbox.bell.test"); err != nil {
 		t.Fatal(err)
 	}
-	if b.store, err = delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
+	if b.store, err = pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{}); err != nil {
 		t.Fatal(err)
 	}
 	if b.leases, err = lease.NewStore(t.Context(), b.pool, "public"); err != nil {

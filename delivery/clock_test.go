@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/message"
@@ -95,7 +96,7 @@ func TestWhatHoldsTheWatermarkIsNamedBehindAClockThatSteppedBack(t *testing.T) {
 	clock.Move(t, -time.Hour)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for st := (delivery.Stall{}); st.Waiting == 0 || len(st.Holders) < 2; {
+	for st := (pgstore.Stall{}); st.Waiting == 0 || len(st.Holders) < 2; {
 		if _, err := b.store.Advance(ctx, 1); err != nil {
 			t.Fatalf("it waits for %s, for %v: %v", st.Waiting, st.Holders, err)
 		}

@@ -88,7 +88,7 @@ func TestAPauseEndsWithTheLease(t *testing.T) {
 	t.Parallel()
 	r, b := boarded(t)
 	l := leasetest.Held(3, 1)
-	r.flowOf(l)
+	r.stateOf(l)
 	r.succeeded(2)
 	r.unpublished(3, errors.New("the database is away"))
 	if r.enter(t.Context(), nil, 0, true); b.First() == nil {
@@ -104,15 +104,15 @@ func TestAPauseEndsWithTheLease(t *testing.T) {
 func TestAnotherServersEventsAreReadAnew(t *testing.T) {
 	t.Parallel()
 	r, _ := boarded(t)
-	b := Batch{server: time.Now(), Messages: []Message{{Pointer: Pointer{Sequence: 100}, Event: &Event{Sequence: 100}}}}
+	b := Batch{Server: time.Now(), Messages: []Message{{Pointer: Pointer{Sequence: 100}, Event: &Event{Sequence: 100}}}}
 	if _, trouble := r.observe(b, []Outcome{{Kind: Retry, Err: errors.New("not now")}}); trouble != nil {
 		t.Error(trouble)
 	}
-	if !r.cache.Contains(b.kept(100)) {
+	if !r.cache.Contains(b.cacheKey(100)) {
 		t.Error("it is not kept for its next attempt")
 	}
-	b.server = b.server.Add(time.Hour)
-	if r.cache.Contains(b.kept(100)) {
+	b.Server = b.Server.Add(time.Hour)
+	if r.cache.Contains(b.cacheKey(100)) {
 		t.Error("it is kept for another server's")
 	}
 }
@@ -124,9 +124,9 @@ func TestMarksOfALostLeaseAreNotToldOf(t *testing.T) {
 	l := leasetest.Held(3, 1)
 	b.ReportFor("marks of "+boardName(3), errors.New("the database is away"), alonePauses)
 	l.Lost()
-	r.markAlone(t.Context(), newTenure(l), Result{})
-	<-r.told.arrived
-	if r.told.open(); b.First() != nil {
+	r.markAlone(newTerm(l), Result{})
+	<-r.mail.arrived
+	if r.read(); b.First() != nil {
 		t.Errorf("the board says %+v", b.First())
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/condition"
 )
 
-// Config says how a relay works.
+// Config has the settings of a relay.
 type Config struct {
 	// BatchSize is the most messages of one partition in one batch; 1 to
 	// 10,000. Defaults to 500.
@@ -28,7 +28,7 @@ type Config struct {
 	// ones fail permanently. Defaults to DefaultMaxPayload; the broker's own limit
 	// is usually lower and takes its place, where the payload is sent as it is.
 	MaxPayload int64
-	// PollInterval is how often the outbox is looked at when no doorbell rings;
+	// PollInterval lies between two looks at the outbox while no doorbell rings;
 	// 1 ms to 1 min. Behind a poll that found something the next come after 2.5 ms. While nothing at all is committed polls become rarer, to a
 	// quarter of that, and only ask whether that is so. Defaults to 50 ms.
 	PollInterval time.Duration
@@ -38,29 +38,29 @@ type Config struct {
 	// them meanwhile.
 	Retry   RetryPolicy
 	Failure FailurePolicy
-	// Ordering is what first publications keep in order. Defaults to
+	// Ordering is the order of first publications. Defaults to
 	// OrderPartition, which rests on CheckStrict.
 	Ordering Ordering
-	// Lost says what is done about acknowledged messages that the stream does not
+	// Lost chooses the answer to acknowledged messages that the stream does not
 	// hold any more. Defaults to LostRepublish.
 	Lost Lost
-	// ExtentInterval is how often the stream is asked whether it still holds what
+	// ExtentInterval lies between two questions to the stream whether it still holds what
 	// it acknowledged; at least 100 ms. Defaults to 10 s. A new owner asks in any
 	// case.
 	ExtentInterval time.Duration
-	// KeepRecords is how long the records of former batches stay in the stream: longer than a
+	// KeepRecords keeps the records of former batches in the stream for that long: longer than a
 	// standby that may be promoted lags behind. Older ones are removed in the background, where the publisher may. Defaults to 0: all stay.
 	KeepRecords time.Duration
-	// SweepInterval is how often a partition is claimed from its beginning instead
+	// SweepInterval lies between two claims of a partition from its beginning instead
 	// of its cursor, for rows that should not be there; at least 100 ms. Defaults
 	// to 30 s.
 	SweepInterval time.Duration
-	// CacheSize is how many rehydrated events of failed rows are kept for their
+	// CacheSize bounds the rehydrated events of failed rows that are kept for their
 	// next attempt. Defaults to 1024; large payloads are never kept.
 	CacheSize int
 	// Transforms change what is published, one after the other. Defaults to none.
 	Transforms []Transform
-	// TransformTimeout is how long the Transforms of one event may take together, and as much again for each 16 MiB of its payload;
+	// TransformTimeout bounds the Transforms of one event together, and as much again for each 16 MiB of its payload;
 	// 1 ms to 1 min. Defaults to 1 s.
 	TransformTimeout time.Duration
 	// Random draws from [0, 1) for jitter. Defaults to math/rand/v2.

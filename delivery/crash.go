@@ -6,15 +6,15 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// CrashesToPause owners in a row that settled nothing pause a partition. The first may have ended over anything;
-// the others carried its messages. Workers that are killed at random hardly ever end so, again and again.
+// CrashesToPause owners in a row that marked nothing pause a partition. The first may have ended over anything;
+// the others were publishing its messages. Workers that are killed at random hardly ever end so, again and again.
 const CrashesToPause = 4
 
-// carrying notes durably that messages are about to be carried behind a crash.
-func (r *Relay) carrying(ctx context.Context, look []*carried) error {
+// noteInflight stores that messages are about to be published behind a crash.
+func (r *Relay) noteInflight(ctx context.Context, look []*inflight) error {
 	var leases []*lease.Lease
 	for _, c := range look {
-		if c.careful {
+		if c.crashed {
 			leases = append(leases, c.Batch.Lease)
 		}
 	}
@@ -26,19 +26,19 @@ func (r *Relay) carrying(ctx context.Context, look []*carried) error {
 	return r.store.Carrying(ctx, leases, true)
 }
 
-// acquit ends a batch of which nothing is known: whatever its messages do, no worker ended over them. An outage pauses nothing.
-func (r *Relay) acquit(c *carried) {
-	if !c.careful || !c.Batch.Lease.Valid() {
-		r.settled(c)
+// abandon ends a batch whose outcomes all stay unknown. No worker ended over its messages, so an outage pauses no partition.
+func (r *Relay) abandon(c *inflight) {
+	if !c.crashed || !c.Batch.Lease.Valid() {
+		r.complete(c)
 		return
 	}
-	r.begin(func() func() {
+	r.begin(func() report {
 		ctx, cancel := context.WithTimeout(c.Batch.Lease.Context(), r.cfg.StatementTimeout)
 		defer cancel()
-		if err := r.store.Carrying(ctx, []*lease.Lease{c.Batch.Lease}, false); err != nil { // it is carried again
+		if err := r.store.Carrying(ctx, []*lease.Lease{c.Batch.Lease}, false); err != nil { // the batch is published again
 			r.log.Debug("a partition stays noted as carried", "partition", c.Batch.Lease.Partition, "error", err)
 		}
-		return func() { r.settled(c) }
+		return abandoned{c}
 	})
 }
 

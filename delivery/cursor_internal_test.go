@@ -20,16 +20,16 @@ func TestPartitionsThatGoStepByStepShareTheWindow(t *testing.T) {
 		{stepping{now: true}, 64, 64},
 		{stepping{now: true}, 4, 500},
 		{stepping{now: true}, 0, 500},
-		{stepping{now: true}, 1024, leastShare},
+		{stepping{now: true}, 1024, minShare},
 		{stepping{now: false}, 64, 500},
 	} {
 		r := &Relay{cfg: Config{}.WithDefaults(), publisher: c.publisher}
-		if got := r.most(c.partitions); got != c.want {
+		if got := r.claimLimit(c.partitions); got != c.want {
 			t.Errorf("%+v, %d partitions: %d messages of each, want %d", c.publisher, c.partitions, got, c.want)
 		}
 	}
 	small := &Relay{cfg: Config{BatchSize: 10}.WithDefaults(), publisher: stepping{now: true}}
-	if got := small.most(1024); got != 10 {
+	if got := small.claimLimit(1024); got != 10 {
 		t.Errorf("%d messages, want no more than a batch of 10", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/parts"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // A day's hours, and how many of them are kept.
@@ -27,7 +27,7 @@ func TestADayLeavesNothingThatOnlyGrows(t *testing.T) {
 	b.acquireAll(t, b.keeper)
 	relay, _ := b.trimming(t, testLogger(t))
 	b.start(t, relay)
-	sweeper, err := delivery.NewSweeper(b.store, b.pool, delivery.RetentionConfig{History: keepHours * time.Hour, Throughput: keepHours * time.Hour})
+	sweeper, err := pgstore.NewSweeper(b.store, b.pool, pgstore.RetentionConfig{History: keepHours * time.Hour, Throughput: keepHours * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // While an event waits, for its time or for a person, its dedupe key stays taken, however old it is.
@@ -24,7 +24,7 @@ func TestTheKeyOfAnEventThatWaitsStaysTaken(t *testing.T) {
 	gone, _ := put("gone", ``)
 	b.exec(t, `DELETE FROM outbox WHERE global_sequence = $1`, gone)
 	b.exec(t, `UPDATE outbox_dedupe_keys SET created_at = clock_timestamp() - interval '8 days'`)
-	sweeper, err := delivery.NewSweeper(b.store, b.pool, delivery.RetentionConfig{History: 7 * 24 * time.Hour})
+	sweeper, err := pgstore.NewSweeper(b.store, b.pool, pgstore.RetentionConfig{History: 7 * 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package delivery carries the events of the partitions held by this worker
+// Package delivery brings the events of the partitions held by this worker
 // from PostgreSQL to the broker: claim, rehydrate, publish, mark.
 //
 // # Model
@@ -10,8 +10,8 @@
 // A Relay takes every partition that is new to it, and claims batches for every
 // held partition that has none in flight, within a window that bounds messages
 // and bytes. One goroutine, the loop, owns all state; others work for it, and have it
-// do the rest (mailbox). All that a relay knows of a partition is its flow (flow.go), which stands
-// in one of five stages:
+// do the rest: each posts a report, which the loop applies (mailbox.go). All that a relay knows of a partition is its
+// partitionState (state.go), which stands in one of five states:
 //
 //	fresh      ─▶ taking             under a new lease, or when what is known may be wrong
 //	taking     ─▶ ready, fresh       a takeover that fails is begun again
@@ -33,7 +33,7 @@
 // # Order
 //
 // Sequences become visible out of order. With ordering partition nothing is
-// claimed above the watermark (Store.Claim): the position up to which every
+// claimed above the watermark (package pgstore): the position up to which every
 // sequence is visible or will never be, proven by what is visible or by the locks of
 // the transactions that could still write. It rests on what CheckStrict checks. Since nothing
 // appears below it, a partition's progress is a cursor, kept in memory for as long

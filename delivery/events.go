@@ -9,7 +9,7 @@ import (
 
 // EventReader reads events as a relay of the same configuration would publish them, for those who publish past a relay.
 type EventReader struct {
-	store *Store
+	store Store
 	cfg   Config
 	can   func() Capabilities
 	*shaping
@@ -17,7 +17,7 @@ type EventReader struct {
 
 // NewEventReader returns a reader for a publisher that can do that now; nil: that is not known. Of the configuration it takes
 // MaxPayload, WindowBytes, Transforms, TransformTimeout and Logger, which should be the relays'.
-func NewEventReader(cfg Config, store *Store, can func() Capabilities) (*EventReader, error) {
+func NewEventReader(cfg Config, store Store, can func() Capabilities) (*EventReader, error) {
 	if can == nil {
 		can = func() Capabilities { return Capabilities{} }
 	}
@@ -31,7 +31,7 @@ func NewEventReader(cfg Config, store *Store, can func() Capabilities) (*EventRe
 // Reading is a message as it is to be published, or why it cannot be.
 type Reading struct {
 	Message
-	// Skip tells that it is not to be published: the event is audit-only.
+	// Skip: the event is audit-only, and not published.
 	Skip bool
 	// Err wraps ErrEventMissing, ErrEventUnreadable, ErrPayloadTooLarge or ErrTransform.
 	Err error

@@ -9,6 +9,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/message"
 	"github.com/postrider/postrider/partition"
@@ -98,7 +99,7 @@ func (b *bundle) lacks(t *testing.T, when string, want int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := gaps.New(t.Context(), b.pool, "public", delivery.Relation{})
+	store, err := gaps.New(t.Context(), b.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ var (
 	errTransformGone = errors.New("it ended its goroutine")
 )
 
-// stuckTransforms is how many transforms may run past their time before no more are begun: nothing can end them, and each holds its
+// stuckTransforms may run past their time before no more are begun: nothing can end them, and each holds its
 // payload. The relay then pauses until one returns.
 const stuckTransforms = 16
 
@@ -53,7 +53,7 @@ func (s *shaping) most() readable {
 	return readable{s.maxPayload, fmt.Sprintf("the relay reads at most %d (outbox_settings.max_payload_bytes raises it)", s.maxPayload)}
 }
 
-// largest is what a payload may have. What the broker can never take is not read, unless a transform may make it shorter.
+// largest bounds a payload. The broker's own limit bounds it too, unless a transform may make it shorter.
 func (s *shaping) largest(can Capabilities) readable {
 	most := s.most()
 	if len(s.transforms) == 0 && can.Largest > 0 && can.Largest < most.bytes {
@@ -159,7 +159,7 @@ func (h *hooks) enter(size int64) (leave func(), err error) {
 	}
 }
 
-// draft is what the transforms get. A payload that may be kept for another attempt is copied; a larger one is handed over.
+// draft makes the event that transforms get. A payload that may be kept for another attempt is copied; a larger one is handed over.
 func draft(m Message) *Draft {
 	e := m.Event
 	d := &Draft{
@@ -175,7 +175,7 @@ func draft(m Message) *Draft {
 	return d
 }
 
-// shape makes of a message with its event what is to be sent, or gives it the outcome that needs no sending. stop tells that what follows
+// shape makes the message to be sent of a claimed one, or gives it an outcome that needs no sending. stop: all that follows
 // is left for another time. What the transforms add to a batch stays within what a rehydration may hold. A large payload that was handed
 // to them is taken from the message.
 func (h *hooks) shape(m *Message) (send Message, o *Outcome, stop bool) {

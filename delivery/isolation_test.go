@@ -11,6 +11,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -27,7 +28,7 @@ func TestAnUnreadableRowHarmsOnlyItsStream(t *testing.T) {
 	}
 	b.exec(t, `UPDATE own SET stream_version = NULL, metadata = '{"headers": {"n": 1}}' WHERE sequence = $1`, bad)
 	var err error
-	if b.store, err = delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{Name: "own"}); err != nil {
+	if b.store, err = pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "own"}); err != nil {
 		t.Fatal(err)
 	}
 	b.acquireAll(t, b.keeper)

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -19,7 +20,7 @@ func run(t *testing.T, pool *pgxpool.Pool, sql string) {
 	}
 }
 
-func latency(t *testing.T, store *delivery.Store) delivery.Latency {
+func latency(t *testing.T, store *pgstore.Store) pgstore.Latency {
 	t.Helper()
 	l, err := store.Latency(t.Context())
 	if err != nil {
@@ -31,11 +32,11 @@ func latency(t *testing.T, store *delivery.Store) delivery.Latency {
 func TestLatencyIsOfTheLastMinutes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t, pgtest.Migrated(t, 1))
-	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{})
+	store, err := pgstore.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := latency(t, store); l != (delivery.Latency{}) {
+	if l := latency(t, store); l != (pgstore.Latency{}) {
 		t.Errorf("of nothing: %+v", l)
 	}
 	run(t, pool, `SELECT outbox_append('s', 'thing.done', '{}') FROM generate_series(1, 8)`)
@@ -85,7 +86,7 @@ func TestLatencyLeavesOutWhatWasScheduled(t *testing.T) {
 func TestBacklogCountsBlockedStreams(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t, pgtest.Migrated(t, 1))
-	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{})
+	store, err := pgstore.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestBacklogCountsBlockedStreams(t *testing.T) {
 func TestTheRateIsOfTheLastSeconds(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t, pgtest.Migrated(t, 1))
-	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{})
+	store, err := pgstore.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +143,11 @@ func TestTheRateIsOfTheLastSeconds(t *testing.T) {
 func TestPublishedLatelyBySeconds(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t, pgtest.Migrated(t, 4))
-	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{})
+	store, err := pgstore.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	recent := func(within time.Duration) delivery.Recent {
+	recent := func(within time.Duration) pgstore.Recent {
 		t.Helper()
 		r, err := store.Recent(t.Context(), within)
 		if err != nil {
@@ -169,7 +170,7 @@ func TestPublishedLatelyBySeconds(t *testing.T) {
 	insert(7, 7, 3, base.Add(3*time.Second))
 	insert(8, 8, 9, base.Add(-5*time.Minute))
 	r := recent(2 * time.Minute)
-	if want := []delivery.Second{{At: base, Published: 30}, {At: base.Add(3 * time.Second), Published: 3}}; !slices.EqualFunc(r.Seconds, want, sameSecond) {
+	if want := []pgstore.Second{{At: base, Published: 30}, {At: base.Add(3 * time.Second), Published: 3}}; !slices.EqualFunc(r.Seconds, want, sameSecond) {
 		t.Errorf("published %v, want %v", r.Seconds, want)
 	}
 	if r.At.Sub(r.Since) != 2*time.Minute {
@@ -181,4 +182,4 @@ func TestPublishedLatelyBySeconds(t *testing.T) {
 	}
 }
 
-func sameSecond(a, b delivery.Second) bool { return a.At.Equal(b.At) && a.Published == b.Published }
+func sameSecond(a, b pgstore.Second) bool { return a.At.Equal(b.At) && a.Published == b.Published }

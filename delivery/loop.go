@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/postrider/postrider/lease"
@@ -12,6 +11,7 @@ import (
 
 // loop looks at the outbox whenever there is a reason, until the context ends, and finishes what is under way.
 func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
+	r.stopping = ctx.Done()
 	defer r.finish(ctx)
 	aside, leave := context.WithCancel(ctx) // what nobody waits for
 	defer leave()
@@ -24,7 +24,7 @@ func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for turn := 0; ctx.Err() == nil; {
-		if r.told.open(); r.fatal != nil {
+		if r.read(); r.fatal != nil {
 			return r.fatal
 		}
 		if r.woken {
@@ -35,7 +35,7 @@ func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
 		o, ready := r.survey()
 		do, wait := plan.next(time.Now(), o)
 		switch do {
-		case actLookNamed, actLookAll:
+		case actLookRequested, actLookAll:
 			l, err := r.look(ctx, held, turn, look{every: do == actLookAll, little: plan.little})
 			turn++
 			plan.looked(l, r.stats.watermark.Load())
@@ -54,7 +54,7 @@ func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
 			return nil
 		case <-timer.C:
 			continue
-		case <-r.told.arrived:
+		case <-r.mail.arrived:
 			continue
 		case <-ready:
 			continue
@@ -74,11 +74,11 @@ func (r *Relay) loop(ctx context.Context, held *lease.Set, once bool) error {
 	return nil
 }
 
-// survey is what the schedule decides by, with what is closed when the publisher is ready; nil when it is so.
+// survey gathers the facts that the schedule decides by. ready is closed when the publisher is ready; nil: it is.
 func (r *Relay) survey() (o observation, ready <-chan struct{}) {
 	o.every, o.pause, o.unanswered = r.all, r.pause.until, r.unanswered > 0
-	for _, f := range r.flows {
-		if o.named = f.named; o.named {
+	for _, f := range r.partitions {
+		if o.requested = f.requested; o.requested {
 			break
 		}
 	}
@@ -99,14 +99,14 @@ func (r *Relay) survey() (o observation, ready <-chan struct{}) {
 func (r *Relay) hear() {
 	named, every := r.bell.Heard()
 	for _, id := range named {
-		if f := r.flows[id]; f != nil {
-			f.again, f.named = f.again || f.busy(), true
+		if f := r.partitions[id]; f != nil {
+			f.more, f.requested = f.more || f.busy(), true
 		}
 	}
 	if every {
 		r.all = true
-		for _, f := range r.flows {
-			f.again = f.again || f.busy()
+		for _, f := range r.partitions {
+			f.more = f.more || f.busy()
 		}
 	}
 }
@@ -148,35 +148,3 @@ func (r *Relay) look(ctx context.Context, held *lease.Set, turn int, l look) (lo
 
 // wakeAll has all of the outbox looked at again.
 func (r *Relay) wakeAll() { r.all, r.woken = true, true }
-
-// mailbox holds what other goroutines have the loop do. Whoever tells never waits.
-type mailbox struct {
-	arrived chan struct{} // holds one entry while there may be letters
-
-	mu      sync.Mutex
-	letters []func()
-}
-
-func newMailbox() mailbox { return mailbox{arrived: make(chan struct{}, 1)} }
-
-// tell has the loop do something, behind all that it was told before.
-func (m *mailbox) tell(what func()) {
-	m.mu.Lock()
-	m.letters = append(m.letters, what)
-	m.mu.Unlock()
-	select {
-	case m.arrived <- struct{}{}:
-	default:
-	}
-}
-
-// open does what came. Only the loop calls it.
-func (m *mailbox) open() {
-	m.mu.Lock()
-	letters := m.letters
-	m.letters = nil
-	m.mu.Unlock()
-	for _, what := range letters {
-		what()
-	}
-}

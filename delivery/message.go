@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"time"
 
@@ -23,18 +24,18 @@ type Pointer struct {
 	Attempts int
 	Stream   string
 	Topic    string
-	// Parked tells that the row lies in outbox_parked; Blocked that an earlier
+	// Parked: the row lies in outbox_parked. Blocked: an earlier
 	// row of its stream does, so that it must not be published now.
 	Parked  bool
 	Blocked bool
-	// NotDue tells that the row's time has not come.
+	// NotDue: the row's time has not come.
 	NotDue bool
 	// ScheduledFor is the time before which it must not be published; zero: none was
 	// given.
 	ScheduledFor time.Time
 }
 
-// Event is what a pointer points to, as the events relation holds it.
+// Event is the event behind a pointer, as the events relation holds it.
 type Event struct {
 	Sequence      int64
 	ID            uuid.UUID
@@ -52,7 +53,7 @@ type Event struct {
 	Headers   map[string]string
 	TenantID  string
 	AuditOnly bool
-	// OccurredAt is when it happened, as its producer says; RecordedAt when it was written, and what stands for the former where
+	// OccurredAt is the producer's time of the event; RecordedAt is the time of its INSERT, and stands for the former where
 	// the relation has no column occurred_at of type timestamptz. They are zero for NULL and infinity.
 	OccurredAt, RecordedAt time.Time
 	// Unreadable says why the event cannot be published, when its row is unfit.
@@ -96,15 +97,15 @@ type Batch struct {
 	Lease    *lease.Lease
 	Session  Session // of the publisher that took the partition
 	Messages []Message
-	// More tells that the claim was cut by its limit.
+	// More: the claim was cut by its limit.
 	More bool
-	// Policy says what a failed message holds up.
+	// Policy chooses the messages that wait for a failed one.
 	Policy FailurePolicy
-	// server is when the database server was started that gave it out.
-	server time.Time
+	// Server is the start time of the database server that gave it out.
+	Server time.Time
 }
 
-// Kind is what became of a message.
+// Kind is the kind of an Outcome.
 type Kind uint8
 
 // The kinds of outcomes.
@@ -126,14 +127,14 @@ const (
 	Scheduled
 )
 
-// Outcome is what became of one message.
+// Outcome is the result of one message's delivery.
 type Outcome struct {
 	Kind Kind
-	// StreamSequence is where the message lies in the stream, when Published.
+	// StreamSequence is the message's position in the stream, when Published.
 	StreamSequence uint64
 	// FenceSequence is the position of the record that names the message, when Published.
 	FenceSequence uint64
-	// Duplicate tells that the stream of a shadow replay already held the message.
+	// Duplicate: the stream of a shadow replay already held the message.
 	Duplicate bool
 	// Err says why, for Retry, Permanent and Unresolved.
 	Err error
@@ -145,4 +146,35 @@ type Result struct {
 	Outcomes []Outcome
 	// Revision is the number that the partition's row has before the mark, see Taken.
 	Revision int64
+}
+
+// ErrEventMissing is the failure of a pointer whose event cannot be found. It
+// is the message's own fault and may heal, so it is retried.
+var ErrEventMissing = errors.New("event not found")
+
+// ErrPayloadTooLarge is the failure of an event whose payload exceeds a limit.
+var ErrPayloadTooLarge = errors.New("payload too large")
+
+// ErrEventUnreadable is the failure of an event whose row lacks a value or holds
+// one that cannot be published.
+var ErrEventUnreadable = errors.New("event cannot be read")
+
+// reasonLimit bounds last_error, in bytes: errors may quote data.
+const reasonLimit = 1000
+
+// Reason is the text of a failure as tables keep it: at most 1000 bytes, of what PostgreSQL's text can hold.
+func Reason(err error) string {
+	if err == nil {
+		return "unknown failure"
+	}
+	text := []rune(err.Error())
+	for len(string(text)) > reasonLimit {
+		text = text[:len(text)-max(1, (len(string(text))-reasonLimit)/4)]
+	}
+	for i, r := range text {
+		if r == 0 { // PostgreSQL's text holds everything but this
+			text[i] = ' '
+		}
+	}
+	return string(text)
 }

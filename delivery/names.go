@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// NamesKept is how many topics, and how many types, metrics tell apart.
+	// NamesKept bounds the topics, and the types, that metrics tell apart.
 	NamesKept = 50
 	// OtherName stands for all that are not told apart.
 	OtherName = "other"
@@ -56,14 +56,14 @@ func showable(name string) bool {
 	return name != "" && len(name) <= longestLabel && utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// tally counts what was settled by a name of the messages.
+// tally counts outcomes by a name of the messages.
 type tally struct {
 	names             Names
 	published, failed *prometheus.CounterVec
 
 	mu    sync.Mutex
 	known map[string]*outcomeCounters // of the names that are told apart, and of OtherName
-	// last is what was counted before: messages of one name come in runs.
+	// last is the name that was counted before: messages of one name come in runs.
 	last     string
 	counters *outcomeCounters
 	full     bool // what is not known is OtherName

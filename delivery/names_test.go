@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -80,7 +81,7 @@ func TestDeadAndOldestByName(t *testing.T) {
 	b.exec(t, `UPDATE outbox SET available_at = clock_timestamp() - interval '90 s' WHERE stream_id = 's-3'`)
 	var topics, types delivery.Names
 	start := map[partition.ID]int64{0: 0, 1: 0}
-	read := func() delivery.Named {
+	read := func() pgstore.Named {
 		t.Helper()
 		n, err := b.store.Named(t.Context(), start, &topics, &types)
 		if err != nil {

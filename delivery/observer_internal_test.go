@@ -64,7 +64,7 @@ func TestAnObserverCostsNothingWhenThereIsNone(t *testing.T) { //nolint:parallel
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range runs {
-			r.publish([]*carried{{Result: Result{Batch: b}}}, r.shaping.largest(r.publisher.Capabilities()), func(*carried) {})
+			r.publish([]*inflight{{Result: Result{Batch: b}}}, r.shaping.largest(r.publisher.Capabilities()), func(*inflight) {})
 		}
 		runtime.ReadMemStats(&after)
 		return float64(after.Mallocs-before.Mallocs) / runs

@@ -7,6 +7,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/message"
 )
 
@@ -17,7 +18,7 @@ func (b *bundle) own(t *testing.T, types, rows string) {
 	b.exec(t, rows)
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id, topic) SELECT sequence, 0, stream_id, 't' FROM own`)
 	var err error
-	if b.store, err = delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{Name: "own"}); err != nil {
+	if b.store, err = pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "own"}); err != nil {
 		t.Fatal(err)
 	}
 	b.acquireAll(t, b.keeper)

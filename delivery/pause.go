@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -35,7 +34,7 @@ func (p *pause) fail() (wait time.Duration, counted bool) {
 func (r *Relay) Look(ctx context.Context) (Extent, error) {
 	now, err := r.publisher.Extent(ctx)
 	if err == nil {
-		r.told.tell(func() { r.fit(now) })
+		r.mail.post(looked{now})
 	}
 	return now, err
 }
@@ -45,8 +44,8 @@ func (r *Relay) fit(now Extent) {
 	gone, aged := r.unfit != nil && now.Unfit == nil, now.MaxAge != r.maxAge
 	r.unfit, r.maxAge = now.Unfit, now.MaxAge
 	if aged {
-		for _, f := range r.flows {
-			f.anew()
+		for _, f := range r.partitions {
+			f.retake()
 		}
 	}
 	if gone {
@@ -60,34 +59,17 @@ func (r *Relay) fit(now Extent) {
 
 // Hold has the relay claim nothing while err is what does not hold; nil: go on.
 func (r *Relay) Hold(err error) {
-	r.told.tell(func() {
-		if r.held != nil && err == nil {
-			r.pause.until = time.Time{}
-			r.stats.pausedUntil.set(time.Time{})
-			r.wakeAll()
-		}
-		r.held = err
-	})
+	r.mail.post(heldUp{err})
 }
 
 // misconfigured takes an answer that hints at a setting: one that the stream has lost may come back, others end the relay once the
 // stream is seen to fit.
 func (r *Relay) misconfigured(err error) {
-	r.begin(func() func() {
+	r.begin(func() report {
 		ctx, cancel := context.WithTimeout(context.Background(), r.cfg.StatementTimeout)
 		defer cancel()
 		now, unknown := r.publisher.Extent(ctx)
-		return func() {
-			switch {
-			case unknown != nil:
-				r.away(unknown)
-			case now.Unfit != nil:
-				r.fit(now)
-				r.away(now.Unfit)
-			default:
-				r.fatal = cmp.Or(r.fatal, err)
-			}
-		}
+		return doubted{err, now, unknown}
 	})
 }
 
@@ -101,7 +83,7 @@ func (t *takeover) mayHeal(ctx context.Context) (age time.Duration, err error) {
 	return now.MaxAge, err
 }
 
-// flowing is how recent a success must be for a failure to concern only its own
+// flowing is the longest age of a success for which a failure concerns only its own
 // partition, and not the broker or the database as a whole.
 const flowing = time.Second
 
@@ -109,7 +91,7 @@ const flowing = time.Second
 func (r *Relay) away(err error) {
 	r.stats.failure(err)
 	r.cfg.Board.Report(condition.Delivery, err)
-	for id := range r.flows { // the reason of one that paused alone may be out of date, and would hide this one
+	for id := range r.partitions { // the reason of one that paused alone may be out of date, and would hide this one
 		r.resume(id)
 	}
 	if wait, counted := r.pause.fail(); counted {
@@ -123,7 +105,7 @@ func (r *Relay) away(err error) {
 func (r *Relay) unpublished(id partition.ID, err error) {
 	alone := r.Flows()
 	if alone {
-		p := &r.flowAt(id).alone
+		p := &r.stateAt(id).alone
 		if wait, counted := p.fail(); counted {
 			r.log.Warn("a partition pauses", "partition", id, "error", err, "for", wait.Round(time.Millisecond), "failures", p.failures)
 		}
@@ -139,18 +121,18 @@ func (r *Relay) unpublished(id partition.ID, err error) {
 // boardName is the source under which a partition reports that pauses alone.
 func boardName(id partition.ID) string { return fmt.Sprintf("partition %d", id) }
 
-// alonePauses is how long a partition that pauses alone is told of, unless it fails
+// alonePauses bounds the report of a partition that pauses alone, unless it fails
 // again: what failed may not be to deliver any more.
 const alonePauses = time.Minute
 
-// refusedFor is how long a refusal of the fence counts, unless it comes again: most
+// refusedFor bounds the time for which a refusal of the fence counts, unless it comes again: most
 // concern an owner that was replaced, and then nothing is wrong.
 const refusedFor = 5 * time.Second
 
 // refusedByFence notes that the stream knows a newer owner of the partition: said once that
 // is how a fence works, again and again it keeps everybody from delivering.
 func (r *Relay) refusedByFence(id partition.ID, err error) {
-	f := r.flowAt(id)
+	f := r.stateAt(id)
 	f.refusals++
 	again := f.refusals > 1
 	if again {
@@ -160,7 +142,7 @@ func (r *Relay) refusedByFence(id partition.ID, err error) {
 
 // notRefused ends what refusedByFence began: the partition was taken.
 func (r *Relay) notRefused(id partition.ID) {
-	if f := r.flowAt(id); f.refusals > 0 {
+	if f := r.stateAt(id); f.refusals > 0 {
 		f.refusals = 0
 		r.cfg.Board.Report("fence of "+boardName(id), nil)
 	}
@@ -170,12 +152,12 @@ func (r *Relay) notRefused(id partition.ID) {
 // failed is not to be delivered here any more.
 func (r *Relay) idle() {
 	r.goOn()
-	for id := range r.flows {
+	for id := range r.partitions {
 		r.resume(id)
 	}
 }
 
-// Flows tells whether anything was published within the last second.
+// Flows reports whether any message was published within the last second.
 func (r *Relay) Flows() bool { return time.Since(r.stats.flowed.get()) < flowing }
 
 func (r *Relay) succeeded(id partition.ID) {
@@ -185,7 +167,7 @@ func (r *Relay) succeeded(id partition.ID) {
 }
 
 func (r *Relay) resume(id partition.ID) {
-	if f := r.flowAt(id); f.alone.failures > 0 {
+	if f := r.stateAt(id); f.alone.failures > 0 {
 		f.alone = pause{}
 		r.cfg.Board.Report(boardName(id), nil)
 	}

@@ -2,7 +2,7 @@ package delivery
 
 import "fmt"
 
-// Ordering is what first publications keep in order.
+// Ordering is the order of first publications.
 type Ordering string
 
 // The orderings.
@@ -15,7 +15,7 @@ const (
 	OrderStream Ordering = "stream"
 )
 
-// Lost is what is done about acknowledged messages that the stream lost.
+// Lost is the answer to acknowledged messages that the stream lost.
 type Lost string
 
 // The kinds of dealing with lost messages.
@@ -26,7 +26,7 @@ const (
 	LostReport Lost = "report"
 )
 
-// FailurePolicy is what waits behind a message that failed by its own fault.
+// FailurePolicy chooses the messages that wait behind one that failed by its own fault.
 type FailurePolicy string
 
 // The policies. Empty is BehindStream.
@@ -48,7 +48,8 @@ func (p FailurePolicy) Validate() error {
 	return fmt.Errorf("%w: Failure must be stream, retries or none, got %q", ErrConfig, p)
 }
 
-func (p FailurePolicy) passes() bool { return p == BehindNone }
+// Passes says that messages go past failed ones.
+func (p FailurePolicy) Passes() bool { return p == BehindNone }
 
-// skipsDead tells whether dead messages hold up nothing.
-func (p FailurePolicy) skipsDead() bool { return p == BehindRetries }
+// SkipsDead says that dead messages hold up nothing.
+func (p FailurePolicy) SkipsDead() bool { return p == BehindRetries }

@@ -46,7 +46,7 @@ type Publisher interface {
 	// Extent returns what the stream holds now.
 	Extent(ctx context.Context) (Extent, error)
 
-	// Capabilities says what server and stream can do now.
+	// Capabilities returns the present limits of server and stream.
 	Capabilities() Capabilities
 
 	// Ready is closed once what Publish is given would be sent at once: what is claimed before only waits, and its
@@ -60,7 +60,7 @@ type Publisher interface {
 	Trim(ctx context.Context, id partition.ID, s Session, last, written uint64) (more bool, err error)
 }
 
-// Capabilities are what a publisher may do with its server and stream.
+// Capabilities are the abilities and limits of a publisher's server and stream.
 type Capabilities struct {
 	// Steps (ADR 25): only one message of a partition may be in flight. Many partitions at once are fast, however little is given of each.
 	Steps bool
@@ -68,24 +68,24 @@ type Capabilities struct {
 	// are compressed. Larger ones are not read.
 	Largest int64
 	Limit   string
-	// Copies is how many more copies of a payload the publisher holds until the message has its outcome.
+	// Copies counts the further copies of a payload that the publisher holds until the message has its outcome.
 	Copies int
 }
 
-// Extent is where a stream begins and ends.
+// Extent is the range of positions in a stream, with its settings.
 type Extent struct {
 	// First and Last are positions; both are 0 for a stream that never held
 	// anything.
 	First, Last uint64
-	// Created is when the stream was made.
+	// Created is the stream's creation time.
 	Created time.Time
-	// MaxAge is how long the stream keeps a message; 0: as long as there is room.
+	// MaxAge is the age at which the stream drops a message; 0: it keeps each as long as there is room.
 	MaxAge time.Duration
-	// Unfit is why the stream as it is set now would not keep what it acknowledges: nothing may be published or healed. Nil: it fits.
+	// Unfit names the setting by which the stream would not keep what it acknowledges: nothing may be published or healed. Nil: it fits.
 	Unfit error
 }
 
-// Known is what was acknowledged of a partition: up to Fence, in that life of its records; "": of none.
+// Known is the last acknowledged position of a partition, Fence, in that life of its records; "": of none.
 type Known struct {
 	Fence uint64
 	Life  string
@@ -95,7 +95,7 @@ type Known struct {
 type Life struct {
 	// ID begins with LifeNumber.
 	ID string `json:"id"`
-	// Kept is up to where it holds what was acknowledged in the life before.
+	// Kept is the position up to which it holds all that was acknowledged in the life before.
 	Kept uint64 `json:"kept,omitempty"`
 }
 
@@ -112,11 +112,11 @@ func NextLife(last string, kept uint64) Life {
 	return Life{ID: fmt.Sprintf("%d.%s", LifeNumber(last)+1, rand.Text()[:12]), Kept: kept}
 }
 
-// Session is what a publisher keeps of a partition that it took, and nobody else looks into. A batch without one
+// Session is a publisher's own state of a partition that it took. A batch without one
 // was not taken.
 type Session any
 
-// Standing is what a publisher found when it took a partition.
+// Standing is the state of the stream that a publisher found when it took a partition.
 type Standing struct {
 	// Session comes with every batch that is published, until the partition is taken again.
 	Session Session
@@ -138,7 +138,7 @@ type Delivered struct {
 	Generation int
 	// Era is the outbox's generation under which it was published.
 	Era int
-	// Identity is what IdentityOf returns for the event's UUID: a sequence alone
+	// Identity is IdentityOf the event's UUID: a sequence alone
 	// may be used again after a failover of the database.
 	Identity       uint64
 	StreamSequence uint64
@@ -174,3 +174,20 @@ func (e *FencedError) Error() string {
 
 // Unwrap makes it an ErrFenced.
 func (e *FencedError) Unwrap() error { return ErrFenced }
+
+// lost returns up to where the stream holds what was acknowledged of a partition, if it lost some of what is known.
+func (s Standing) lost(known Known) (kept uint64, is bool) {
+	kept, is = s.Kept, known.Life != "" && known.Life != s.life()
+	for i := len(s.Lives) - 1; is && i >= 0 && s.Lives[i].ID != known.Life && LifeNumber(s.Lives[i].ID) >= LifeNumber(known.Life); i-- {
+		kept = min(kept, s.Lives[i].Kept) // what a life before the known one kept says nothing
+	}
+	return kept, is || kept < known.Fence
+}
+
+// life is the present one of the partition's records.
+func (s Standing) life() string {
+	if len(s.Lives) == 0 {
+		return ""
+	}
+	return s.Lives[len(s.Lives)-1].ID
+}

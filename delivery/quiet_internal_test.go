@@ -16,7 +16,7 @@ import (
 
 // standingLog is a database in which nothing waits.
 type standingLog struct {
-	backend
+	Store
 
 	mu        sync.Mutex
 	position  string
@@ -49,7 +49,7 @@ func (s *standingLog) Claim(context.Context, []Ask, Limits, FailurePolicy) (Clai
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++
-	return Claim{began: s.position, expecting: s.expecting, Advance: s.advance}, nil
+	return Claim{Began: s.position, Expecting: s.expecting, Advance: s.advance}, nil
 }
 
 // looksAfter counts the looks in the time after something was committed.
@@ -68,12 +68,12 @@ func (s *standingLog) looksAfter(position string, expecting bool, during time.Du
 // relay runs one that holds a partition which is taken, until it is stopped.
 func (s *standingLog) relay(t *testing.T, cfg Config) (r *Relay, stop func()) {
 	t.Helper()
-	r, err := newRelay(cfg, s, instant{}, Silence{})
+	r, err := NewRelay(cfg, s, instant{}, Silence{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := leasetest.Held(1, 1)
-	r.flowOf(l).stage = ready
+	r.stateOf(l).state = ready
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx, lease.UntimedSet(l)) }()
@@ -92,13 +92,13 @@ func TestWhatProvesThatNothingIsThere(t *testing.T) {
 		claim Claim
 		want  string
 	}{
-		"nothing":                     {Claim{began: "0/A", Watermark: Watermark{Safe: 7, Highest: 7}}, "0/A"},
-		"a batch":                     {Claim{began: "0/A", Batches: []Batch{{}}}, ""},
-		"a row that comes due":        {Claim{began: "0/A", expecting: true}, ""},
-		"a watermark that waits":      {Claim{began: "0/A", Watermark: Watermark{Safe: 7, Highest: 8}}, ""},
+		"nothing":                     {Claim{Began: "0/A", Watermark: Watermark{Safe: 7, Highest: 7}}, "0/A"},
+		"a batch":                     {Claim{Began: "0/A", Batches: []Batch{{}}}, ""},
+		"a row that comes due":        {Claim{Began: "0/A", Expecting: true}, ""},
+		"a watermark that waits":      {Claim{Began: "0/A", Watermark: Watermark{Safe: 7, Highest: 8}}, ""},
 		"a claim that was not made":   {Claim{}, ""},
-		"nothing, without watermark":  {Claim{began: "0/A"}, "0/A"},
-		"a watermark that is further": {Claim{began: "0/A", Watermark: Watermark{Safe: 8, Highest: 7}}, "0/A"},
+		"nothing, without watermark":  {Claim{Began: "0/A"}, "0/A"},
+		"a watermark that is further": {Claim{Began: "0/A", Watermark: Watermark{Safe: 8, Highest: 7}}, "0/A"},
 	} {
 		if got := c.claim.nothingUpTo(); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

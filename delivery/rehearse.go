@@ -8,41 +8,46 @@ import (
 
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
+
+// RehearsalStore is a Store that can be looked at without taking or storing anything.
+type RehearsalStore interface {
+	Store
+	FirstParked(ctx context.Context, streams []StreamKey, policy FailurePolicy, longest time.Duration) (map[StreamKey]int64, error)
+	Writers(ctx context.Context) (Writers, error)
+}
 
 // Rehearser reads what a relay of its configuration would claim, makes the messages, has the publisher judge them, and counts. It writes
 // nothing, so the store's sessions may be read-only. Every row is looked at once, when it comes below the watermark or is due: what fails is
 // not tried again, and what waits behind a failure, a dead message or one that is not due is not counted.
 type Rehearser struct {
 	relay  *Relay // shapes, publishes and counts; it never runs
-	store  *Store
+	store  RehearsalStore
 	leases []*lease.Lease
 	after  map[partition.ID]int64
 	// counted are the parked rows that were looked at, with their generations: others end them.
 	counted map[partition.ID]map[int64]int
 	// failed are the streams that go no further, since one of their messages failed here.
-	failed *lru.Cache[streamKey, bool]
+	failed *lru.Cache[StreamKey, bool]
 
 	// The watermark, as in outbox_watermark.
 	safe, candidate int64
 	holders         []string
 }
 
-// failedStreams is how many streams with failures a rehearser remembers.
+// failedStreams bounds the streams with failures that a rehearser remembers.
 const failedStreams = 100_000
 
 // NewRehearser returns one of all partitions; Run starts it. Registered metrics count what would have been done.
-func NewRehearser(cfg Config, store *Store, publisher Publisher, bell Doorbell, partitions partition.Count) (*Rehearser, error) {
+func NewRehearser(cfg Config, store RehearsalStore, publisher Publisher, bell Doorbell, partitions partition.Count) (*Rehearser, error) {
 	relay, err := NewRelay(cfg, store, publisher, bell)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := lru.New[streamKey, bool](failedStreams)
+	failed, err := lru.New[StreamKey, bool](failedStreams)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -60,7 +65,7 @@ func (s *Rehearser) Stats() Stats { return s.relay.Stats() }
 // Run rehearses until the context ends, or once: until nothing is left that could be published now. Then it waits a second for
 // transactions that hold the watermark back.
 func (s *Rehearser) Run(ctx context.Context, once bool) error {
-	wait := patience{least: watermarkPoll, most: s.relay.cfg.PollInterval}
+	wait := backoff{least: watermarkPoll, most: s.relay.cfg.PollInterval}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for failures := 0; ; {
@@ -127,13 +132,13 @@ func (s *Rehearser) look(ctx context.Context) (rows int, err error) {
 }
 
 // rehearse counts what a batch holds that may be published, and goes behind it.
-func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey]int64) (rows int, err error) {
+func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[StreamKey]int64) (rows int, err error) {
 	id := b.Lease.Partition
 	var sequences []int64
 	seen := map[int64]int{}
 	last := s.after[id]
 	b.Messages = slices.DeleteFunc(b.Messages, func(m Message) bool {
-		key := streamKey{id, m.Stream}
+		key := StreamKey{id, m.Stream}
 		generation, before := s.counted[id][m.Sequence]
 		before = before && generation == m.Generation
 		if m.Parked {
@@ -159,7 +164,7 @@ func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey
 		}
 		part, _ := attach(Batch{Lease: b.Lease, Messages: slices.Clone(b.Messages)}, events, cutAt)
 		var res Result
-		s.relay.publish([]*carried{{Result: Result{Batch: part}}}, most, func(c *carried) { res = c.Result }) //nolint:contextcheck // a batch lives as long as its lease
+		s.relay.publish([]*inflight{{Result: Result{Batch: part}}}, most, func(c *inflight) { res = c.Result }) //nolint:contextcheck // a batch lives as long as its lease
 		for i, o := range res.Outcomes {
 			if o.Kind == Unresolved {
 				return 0, fmt.Errorf("partition %d: %w", id, o.Err)
@@ -167,7 +172,7 @@ func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey
 			s.note(part.Messages[i], o)
 		}
 		s.relay.stats.claimed.Add(int64(len(part.Messages)))
-		s.relay.stats.settled(res, s.relay.cfg.Retry)
+		s.relay.stats.completed(res, s.relay.cfg.Retry)
 		b.Messages, sequences = b.Messages[len(part.Messages):], sequences[len(part.Messages):]
 	}
 	s.after[id], s.counted[id] = last, seen
@@ -177,67 +182,46 @@ func (s *Rehearser) rehearse(ctx context.Context, b Batch, waiting map[streamKey
 // note remembers a stream that goes no further.
 func (s *Rehearser) note(m Message, o Outcome) {
 	policy := s.relay.cfg.Failure
-	passed := policy.passes() || policy.skipsDead() && dies(m, o, s.relay.cfg.Retry)
+	passed := policy.Passes() || policy.SkipsDead() && s.relay.cfg.Retry.Dies(m, o)
 	if (o.Kind == Retry || o.Kind == Permanent) && !passed {
-		s.failed.Add(streamKey{m.Partition, m.Stream}, true)
+		s.failed.Add(StreamKey{m.Partition, m.Stream}, true)
 	}
 }
 
 // waiting is the first parked row of each stream that holds up what follows.
-func (s *Rehearser) waiting(ctx context.Context, batches []Batch) (map[streamKey]int64, error) {
-	first := map[streamKey]int64{}
-	if s.relay.cfg.Failure.passes() {
-		return first, nil
+func (s *Rehearser) waiting(ctx context.Context, batches []Batch) (map[StreamKey]int64, error) {
+	if s.relay.cfg.Failure.Passes() {
+		return nil, nil
 	}
-	asked := map[streamKey]bool{}
-	var ids []partition.ID
-	var streams []string
+	asked := map[StreamKey]bool{}
+	var streams []StreamKey
 	for _, b := range batches {
 		for _, m := range b.Messages {
-			if key := (streamKey{m.Partition, m.Stream}); !asked[key] {
+			if key := (StreamKey{m.Partition, m.Stream}); !asked[key] {
 				asked[key] = true
-				ids, streams = append(ids, m.Partition), append(streams, m.Stream)
+				streams = append(streams, key)
 			}
 		}
 	}
-	rows, err := s.store.sql.Waiting.Rows(ctx, s.store.db, pg.Args{"partitions": ids, "stream_ids": streams, "skip_dead": s.relay.cfg.Failure.skipsDead(), "longest": s.relay.cfg.Retry.Max})
-	if err != nil {
-		return nil, fmt.Errorf("look at parked rows: %w", err)
-	}
-	var key streamKey
-	var sequence int64
-	if _, err := pgx.ForEachRow(rows, []any{&key.partition, &key.stream, &sequence}, func() error {
-		first[key] = sequence
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("look at parked rows: %w", err)
-	}
-	return first, nil
+	return s.store.FirstParked(ctx, streams, s.relay.cfg.Failure, s.relay.cfg.Retry.Max)
 }
 
-// advance proves a watermark as Store.Advance does, and keeps it here.
+// advance proves a watermark as the store does, and keeps it here.
 func (s *Rehearser) advance(ctx context.Context) (Watermark, error) {
-	var (
-		highest, stored int64
-		writers         []string
-		recovered       bool
-	)
-	batch := &pgx.Batch{}
-	s.store.sql.Planning.Queue(batch, nil)
-	s.store.sql.Writers.Queue(batch, pg.Args{"relation": s.store.events}).QueryRow(func(row pgx.Row) error { return row.Scan(&highest, &stored, &writers, &recovered) })
-	if err := s.store.db.SendBatch(ctx, batch).Close(); err != nil {
-		return Watermark{}, fmt.Errorf("look at the watermark: %w", err)
+	w, err := s.store.Writers(ctx)
+	if err != nil {
+		return Watermark{}, err
 	}
-	s.safe = max(s.safe, stored)
-	s.holders = slices.DeleteFunc(s.holders, func(h string) bool { return !slices.Contains(writers, h) })
-	if s.candidate > 0 && len(s.holders) == 0 && !recovered {
+	s.safe = max(s.safe, w.Stored)
+	s.holders = slices.DeleteFunc(s.holders, func(h string) bool { return !slices.Contains(w.Open, h) })
+	if s.candidate > 0 && len(s.holders) == 0 && !w.Recovered {
 		s.safe, s.candidate = max(s.safe, s.candidate), 0
 	}
 	switch {
-	case len(writers) == 0:
-		s.safe, s.candidate = max(s.safe, highest), 0
-	case s.candidate <= s.safe && highest > s.safe:
-		s.candidate, s.holders = highest, writers
+	case len(w.Open) == 0:
+		s.safe, s.candidate = max(s.safe, w.Highest), 0
+	case s.candidate <= s.safe && w.Highest > s.safe:
+		s.candidate, s.holders = w.Highest, w.Open
 	}
-	return Watermark{Safe: s.safe, Highest: max(highest, s.safe)}, nil
+	return Watermark{Safe: s.safe, Highest: max(w.Highest, s.safe)}, nil
 }

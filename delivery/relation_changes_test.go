@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // The payload's column may become another type's under a relay: what is sent stays what is stored.
@@ -13,7 +14,7 @@ func TestAPayloadsTypeMayChange(t *testing.T) {
 	b.exec(t, `CREATE TABLE own (sequence bigint, event_id uuid DEFAULT gen_random_uuid(), stream_id text, stream_version bigint, event_type text,
 		payload jsonb, metadata jsonb, tenant_id text, recorded_at timestamptz DEFAULT now())`)
 	var err error
-	if b.store, err = delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{Name: "own"}); err != nil {
+	if b.store, err = pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "own"}); err != nil {
 		t.Fatal(err)
 	}
 	b.acquireAll(t, b.keeper)

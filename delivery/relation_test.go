@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/message"
 )
 
@@ -18,7 +19,7 @@ func TestTheEventsMayLieElsewhere(t *testing.T) {
 	b.exec(t, `INSERT INTO own VALUES (7, '018f0000-0000-7000-8000-000000000007', 's', 3, 'thing done', '{"a": "é"}', NULL, NULL, now())`)
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id, topic) VALUES (7, 0, 's', 'a.b > *')`)
 	var err error
-	if b.store, err = delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{Name: "own"}); err != nil {
+	if b.store, err = pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "own"}); err != nil {
 		t.Fatal(err)
 	}
 	b.acquireAll(t, b.keeper)
@@ -38,17 +39,17 @@ func TestUnfitRelationsAreRefusedByName(t *testing.T) {
 	b := setup(t, 1)
 	b.exec(t, `CREATE VIEW thin AS SELECT sequence, event_id FROM events`)
 	for name, says := range map[string]string{"thin": "no column stream_version", "nowhere": "does not exist", "other.events": "does not exist"} {
-		relation, err := delivery.ParseRelation(name)
+		relation, err := pgstore.ParseRelation(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = delivery.NewStore(t.Context(), b.pool, "public", relation)
-		if !errors.Is(err, delivery.ErrEventsRelation) || !strings.Contains(err.Error(), says) {
+		_, err = pgstore.New(t.Context(), b.pool, "public", relation)
+		if !errors.Is(err, pgstore.ErrEventsRelation) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", name, err, says)
 		}
 	}
 	for _, name := range []string{"", `a"b`, "a.b.c", "a b", "1a", "a;b"} {
-		if _, err := delivery.ParseRelation(name); !errors.Is(err, delivery.ErrEventsRelation) {
+		if _, err := pgstore.ParseRelation(name); !errors.Is(err, pgstore.ErrEventsRelation) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

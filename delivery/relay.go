@@ -17,7 +17,7 @@ import (
 
 func defaultRandom() float64 { return rand.Float64() } // jitter, not a secret
 
-// Doorbell tells that something may be waiting in the outbox. A lost ring costs
+// Doorbell announces that events may wait in the outbox. A lost ring costs
 // at most one PollInterval.
 type Doorbell interface {
 	// Rung receives after rings.
@@ -38,34 +38,35 @@ func (Silence) Heard() ([]partition.ID, bool) { return nil, false }
 
 // Relay delivers the partitions of a set of leases.
 //
-// One goroutine, the loop, owns the flows and the window. Takeovers, reading, publishing and
+// One goroutine, the loop, owns the partitions' states and the window. Takeovers, reading, publishing and
 // marks are work of other goroutines, which tell the loop what came of it.
 type Relay struct {
 	cfg       Config
-	store     backend
+	store     Store
 	publisher Publisher
 	bell      Doorbell
 	log       *slog.Logger
 	stats     stats
 	shaping   *shaping
 	copies    int64 // of each payload that are held at once
-	cache     *lru.Cache[kept, *Event]
+	cache     *lru.Cache[cacheKey, *Event]
 	takes     chan struct{} // holds one entry for each partition that is being taken
-	told      mailbox       // what the loop is to do
+	mail      mailbox       // reports for the loop
 	working   sync.WaitGroup
 
 	// What follows is the loop's own.
 
-	flows      map[partition.ID]*flow
-	work       int   // pieces of work that have not ended
-	expecting  bool  // parked rows may come due, as the last claim saw it
-	all        bool  // the next look asks for every partition
-	woken      bool  // there is a reason to look
-	advancing  bool  // the watermark is being stored
-	behind     bool  // it could not be stored
-	room       int   // messages that still fit into the window, which ends with their marks
-	bytes      int64 // payload bytes that still fit
-	unanswered int   // messages from claim to answer
+	partitions map[partition.ID]*partitionState
+	stopping   <-chan struct{} // closed when the relay is to end
+	work       int             // pieces of work that have not ended
+	expecting  bool            // parked rows may come due, as the last claim saw it
+	all        bool            // the next look asks for every partition
+	woken      bool            // there is a reason to look
+	advancing  bool            // the watermark is being stored
+	behind     bool            // it could not be stored
+	room       int             // messages that still fit into the window, which ends with their marks
+	bytes      int64           // payload bytes that still fit
+	unanswered int             // messages from claim to answer
 	marks      marker
 	pause      pause
 	trimming   bool      // old records are being removed
@@ -77,47 +78,22 @@ type Relay struct {
 	fatal      error // ends the loop
 }
 
-type backend interface {
-	Claim(ctx context.Context, asks []Ask, limits Limits, policy FailurePolicy) (Claim, error)
-	Advance(ctx context.Context, apart int) (Watermark, error)
-	Rehydrate(ctx context.Context, server time.Time, sequences []int64, maxPayload, maxBytes int64) (events map[int64]*Event, cutAt int64, err error)
-	Mark(ctx context.Context, results []Result, retry RetryPolicy, random func() float64) (fenced []partition.ID, err error)
-	Unblock(ctx context.Context, l *lease.Lease, policy FailurePolicy) error
-	Carrying(ctx context.Context, leases []*lease.Lease, is bool) error
-	PauseOver(ctx context.Context, l *lease.Lease, most int, reason string) (sequence int64, stream string, err error)
-	Raise(ctx context.Context, l *lease.Lease, epoch int64) error
-	Concede(ctx context.Context, l *lease.Lease, known Known) error
-	Heal(ctx context.Context, l *lease.Lease, loss Loss, before BatchAt) (h Healed, next BatchAt, done bool, err error)
-	HealFormer(ctx context.Context, l *lease.Lease, ids []partition.ID, kept []int64, age time.Duration, after int64) (h Healed, last int64, err error)
-	FormerPartitions(ctx context.Context, id partition.ID) ([]FormerPartition, error)
-	EveryPartition(ctx context.Context) ([]partition.ID, error)
-	Regress(ctx context.Context, id partition.ID, era int, reason string) (generation int, err error)
-	Position(ctx context.Context) (string, error)
-	Take(ctx context.Context, l *lease.Lease, life string) (Taken, error)
-	Forgotten(ctx context.Context, asks []Ask) ([]partition.ID, error)
-	recordedAs(ctx context.Context, id partition.ID, sequences []int64, kept uint64) (found []recorded, err error)
-}
-
 // NewRelay returns a relay; Run starts it.
-func NewRelay(cfg Config, store *Store, publisher Publisher, bell Doorbell) (*Relay, error) {
-	return newRelay(cfg, store, publisher, bell)
-}
-
-func newRelay(cfg Config, store backend, publisher Publisher, bell Doorbell) (*Relay, error) {
+func NewRelay(cfg Config, store Store, publisher Publisher, bell Doorbell) (*Relay, error) {
 	cfg = cfg.WithDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cache, err := lru.New[kept, *Event](cfg.CacheSize)
+	cache, err := lru.New[cacheKey, *Event](cfg.CacheSize)
 	if err != nil {
 		return nil, fmt.Errorf("%w: CacheSize: %w", ErrConfig, err)
 	}
 	r := &Relay{
 		cfg: cfg, store: store, publisher: publisher, bell: bell, log: cfg.Logger, cache: cache,
-		takes: make(chan struct{}, takesAtOnce), told: newMailbox(), flows: map[partition.ID]*flow{},
-		room: cfg.Window, bytes: cfg.WindowBytes, copies: held(cfg, publisher),
+		takes: make(chan struct{}, takesAtOnce), mail: newMailbox(), partitions: map[partition.ID]*partitionState{},
+		room: cfg.Window, bytes: cfg.WindowBytes, copies: copiesOf(cfg, publisher),
 	}
-	r.shaping = newShaping(cfg, func() { r.told.tell(r.wakeAll) })
+	r.shaping = newShaping(cfg, func() { r.mail.post(returned{}) })
 	r.stats.init(cfg.Registerer)
 	return r, nil
 }
@@ -136,25 +112,13 @@ func (r *Relay) RunOnce(ctx context.Context, held *lease.Set) error {
 	return r.loop(ctx, held, true)
 }
 
-// begin does a piece of work beside the loop, which then does what that returned.
-func (r *Relay) begin(work func() (then func())) {
-	r.work++
-	r.working.Go(func() {
-		then := work()
-		r.told.tell(func() {
-			r.work--
-			then()
-		})
-	})
-}
-
 // finish waits until all work has ended, and makes the marks that are left.
 func (r *Relay) finish(ctx context.Context) {
-	for r.told.open(); r.work > 0 || r.marks.waiting(); r.told.open() {
+	for r.read(); r.work > 0 || r.marks.waiting(); r.read() {
 		if r.mark(ctx, time.Time{}) {
 			continue
 		}
-		<-r.told.arrived
+		<-r.mail.arrived
 	}
 	r.working.Wait()
 }
@@ -167,29 +131,29 @@ func (r *Relay) enter(ctx context.Context, leases []*lease.Lease, turn int, ever
 		return nil
 	}
 	var asks []Ask
-	most := r.most(len(leases))
+	most := r.claimLimit(len(leases))
 	for i := range leases {
 		l := leases[(i+turn)%len(leases)]
-		if f := r.flowAt(l.Partition); !every && !f.named || f.busy() || !f.alone.over() {
+		if f := r.stateAt(l.Partition); !every && !f.requested || f.busy() || !f.alone.over() {
 			continue
 		}
-		f := r.flowOf(l)
-		if f.stage == fresh && len(f.unmarked) > 0 || !l.Enter() { // what the stream holds is looked up when all that is known of it is marked
+		f := r.stateOf(l)
+		if f.state == fresh && len(f.unmarked) > 0 || !l.Enter() { // what the stream holds is looked up when all that is known of it is marked
 			continue
 		}
 		if f.begin() == taking {
-			r.take(ctx, l, f.tenure)
+			r.take(ctx, l, f.term)
 		} else {
 			asks = append(asks, r.ask(f, most))
-			f.named = false
+			f.requested = false
 		}
 	}
 	if every {
 		r.all = false
-		for id, f := range r.flows { // also of those that others hold by now
-			f.named = false
+		for id, f := range r.partitions { // also of those that others hold by now
+			f.requested = false
 			if f.lease != nil && !f.lease.Valid() {
-				r.resume(id) // whoever holds it tells whether it pauses
+				r.resume(id) // whoever holds it reports its pauses
 			}
 		}
 	}
@@ -222,7 +186,7 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, err
 		r.cfg.Observer.Claimed(began, len(asks), total, err)
 	}
 	for _, a := range asks {
-		f, b := r.flowOf(a.Lease), claimed[a.Lease.Partition]
+		f, b := r.stateOf(a.Lease), claimed[a.Lease.Partition]
 		if a.After == nowhere && err == nil {
 			r.sweptThrough(f, b)
 		}
@@ -230,19 +194,19 @@ func (r *Relay) round(ctx context.Context, asks []Ask, l look) (int, string, err
 			f.end(true)
 			a.Lease.Leave()
 		}
-		if a.named && (err != nil || found.Watermark.Lag() > 0) { // what it was named for may not be decided yet
-			f.named = true
+		if a.requested && (err != nil || found.Watermark.Lag() > 0) { // what it was named for may not be decided yet
+			f.requested = true
 		}
 	}
 	if total == 0 {
 		return 0, position, err
 	}
 	r.stats.claimed.Add(int64(total))
-	r.carry(ctx, found, total)
+	r.dispatch(ctx, found, total)
 	return total, "", nil
 }
 
-// littleLook is how many messages a look may find that reads their events, too, of
+// littleLook bounds the messages of a look that reads their events, too, of
 // payloads up to littlePayload bytes. When more wait, the next look is a full one.
 const (
 	littleLook    = 256
@@ -265,7 +229,7 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	if l.little {
 		limits.Total, limits.Payload = min(limits.Total, littleLook), min(littlePayload, r.cfg.MaxPayload)
 	}
-	if r.cfg.Failure.passes() || r.cfg.Failure.skipsDead() {
+	if r.cfg.Failure.Passes() || r.cfg.Failure.SkipsDead() {
 		// What operators requeue is blocked as by default.
 		for _, a := range asks {
 			if a.After != nowhere || r.cfg.Ordering != OrderPartition {
@@ -278,7 +242,7 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 	}
 	found, err := r.store.Claim(ctx, asks, limits, r.cfg.Failure)
 	if err == nil {
-		r.expecting = found.expecting
+		r.expecting = found.Expecting
 	}
 	if err == nil && limits.Watermark {
 		r.stats.watermark.Store(&found.Watermark)
@@ -289,10 +253,10 @@ func (r *Relay) claim(ctx context.Context, asks []Ask, l look) (Claim, error) {
 // advance has the watermark stored, which no look waits for. Where that fails, the next look does it first, and fails with it.
 func (r *Relay) advance(ctx context.Context, apart int) {
 	r.advancing = true
-	r.begin(func() func() {
+	r.begin(func() report {
 		within, cancel := context.WithTimeout(ctx, r.cfg.StatementTimeout)
 		defer cancel()
 		_, err := r.store.Advance(within, apart)
-		return func() { r.advancing, r.behind = false, err != nil }
+		return advanced{err}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/resize"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -52,7 +53,7 @@ func (b *bundle) resizedWithin(t *testing.T, to int, patience time.Duration, rec
 	if err := b.relay(t, delivery.Config{}).Take(t.Context(), leases); err != nil {
 		t.Fatal(err)
 	}
-	if moved, err = resize.Move(t.Context(), b.pool, "public", delivery.Relation{}, leases, partition.Count(to), patience, record); err == nil {
+	if moved, err = resize.Move(t.Context(), b.pool, "public", pgstore.Relation{}, leases, partition.Count(to), patience, record); err == nil {
 		b.count = to
 	}
 	if _, err := b.leases.Disown(t.Context(), owner); err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 func TestTheSweeperDeletesOnlyWhatIsOver(t *testing.T) {
@@ -22,7 +23,7 @@ func TestTheSweeperDeletesOnlyWhatIsOver(t *testing.T) {
 	b.exec(t, `TRUNCATE outbox_ownership`)
 	b.exec(t, `INSERT INTO outbox_ownership (kind, partition_keys, lease_epochs) SELECT 'taken', '{0}', ARRAY[n] FROM generate_series(1, 12) AS n`)
 	b.exec(t, `UPDATE outbox SET available_at = available_at - interval '1 year'`)
-	s, err := delivery.NewSweeper(b.store, b.pool, delivery.RetentionConfig{History: 7 * 24 * time.Hour, Ownership: 5, Chunk: 2})
+	s, err := pgstore.NewSweeper(b.store, b.pool, pgstore.RetentionConfig{History: 7 * 24 * time.Hour, Ownership: 5, Chunk: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func TestTheSweeperDeletesOnlyWhatIsOver(t *testing.T) {
 	if got := b.state(t, waiting); got.State != "pending" {
 		t.Errorf("a waiting row: %+v", got)
 	}
-	if _, err := delivery.NewSweeper(b.store, b.pool, delivery.RetentionConfig{History: -1}); !errors.Is(err, delivery.ErrConfig) {
+	if _, err := pgstore.NewSweeper(b.store, b.pool, pgstore.RetentionConfig{History: -1}); !errors.Is(err, delivery.ErrConfig) {
 		t.Errorf("a negative retention: %v", err)
 	}
 }

@@ -56,7 +56,7 @@ func TestALookThatFoundLittleIsFollowedByARest(t *testing.T) {
 		last       look
 	}{
 		{"little", 3 * time.Millisecond, 3 * time.Millisecond, look{asked: 1, found: 99}},
-		{"slow", time.Second, longestBreather, look{asked: 1}},
+		{"slow", time.Second, longestRest, look{asked: 1}},
 		{"a batch", time.Second, 0, look{asked: 1, found: 100}},
 		{"as much as a little look may find", time.Second, 0, look{asked: 1, found: littleLook, little: true}},
 		{"nobody was asked for", time.Second, 0, look{}},
@@ -85,8 +85,8 @@ func TestALookWaitsForAPublisherThatGathers(t *testing.T) {
 		return s, now
 	}
 	s, now := fresh()
-	if got, _ := s.until(now, observation{every: true, gathers: true}); got != s.poll {
-		t.Errorf("a publisher that is never ready was waited for %s, want %s", got, s.poll)
+	if got, _ := s.until(now, observation{every: true, gathers: true}); got != s.interval {
+		t.Errorf("a publisher that is never ready was waited for %s, want %s", got, s.interval)
 	}
 	s, now = fresh()
 	s.next(now, observation{every: true, gathers: true})
@@ -94,13 +94,13 @@ func TestALookWaitsForAPublisherThatGathers(t *testing.T) {
 		t.Errorf("when the publisher was ready it waited %s more", got)
 	}
 	s, now = fresh()
-	if got, _ := s.until(now, observation{every: true, gathers: true, ready: true, unanswered: true}); got != 2*longestBreather {
-		t.Errorf("marks that never come were waited for %s, want %s", got, 2*longestBreather)
+	if got, _ := s.until(now, observation{every: true, gathers: true, ready: true, unanswered: true}); got != 2*longestRest {
+		t.Errorf("marks that never come were waited for %s, want %s", got, 2*longestRest)
 	}
 	s, now = fresh()
 	s.next(now, observation{every: true, gathers: true, unanswered: true})
-	if got, _ := s.until(now.Add(20*time.Millisecond), observation{every: true, gathers: true, ready: true, unanswered: true}); got != longestBreather {
-		t.Errorf("marks of what the publisher had in the air were waited for %s, want %s", got, longestBreather)
+	if got, _ := s.until(now.Add(20*time.Millisecond), observation{every: true, gathers: true, ready: true, unanswered: true}); got != longestRest {
+		t.Errorf("marks of what the publisher had in the air were waited for %s, want %s", got, longestRest)
 	}
 	s, now = fresh()
 	s.next(now, observation{every: true, gathers: true, ready: true, unanswered: true})
@@ -118,10 +118,10 @@ func TestALookAsksForWhatWasNamed(t *testing.T) {
 		o     observation
 		want  action
 	}{
-		{"named", time.Millisecond, observation{named: true}, actLookNamed},
+		{"named", time.Millisecond, observation{requested: true}, actLookRequested},
 		{"nothing is named", time.Millisecond, observation{}, actWait},
-		{"for all", time.Millisecond, observation{named: true, every: true}, actLookAll},
-		{"named, and a poll is due", 50 * time.Millisecond, observation{named: true}, actLookAll},
+		{"for all", time.Millisecond, observation{requested: true, every: true}, actLookAll},
+		{"named, and a poll is due", 50 * time.Millisecond, observation{requested: true}, actLookAll},
 	} {
 		s, now := planned(look{asked: 1, found: 100})
 		s.want(now.Add(c.later))
@@ -132,20 +132,20 @@ func TestALookAsksForWhatWasNamed(t *testing.T) {
 	s, now := planned(look{asked: 1, found: 100})
 	s.once = true
 	s.want(now)
-	if do, _ := s.next(now, observation{named: true}); do != actLookAll {
+	if do, _ := s.next(now, observation{requested: true}); do != actLookAll {
 		t.Error("whoever looks once did not ask for everything")
 	}
 	// Rings for others do not put off what nobody rang for.
 	s, now = planned(look{asked: 1, found: 100})
 	at := now
-	for do := actLookNamed; do != actLookAll && at.Before(now.Add(2*s.poll)); at = at.Add(time.Millisecond) {
+	for do := actLookRequested; do != actLookAll && at.Before(now.Add(2*s.interval)); at = at.Add(time.Millisecond) {
 		s.want(at)
-		if do, _ = s.next(at, observation{named: true}); do == actLookNamed {
+		if do, _ = s.next(at, observation{requested: true}); do == actLookRequested {
 			s.looked(look{began: at, ended: at, asked: 1, found: 100}, nil)
 		}
 	}
-	if after := at.Add(-time.Millisecond).Sub(now); after != s.poll {
-		t.Errorf("beside rings everything was asked for after %s, want %s", after, s.poll)
+	if after := at.Add(-time.Millisecond).Sub(now); after != s.interval {
+		t.Errorf("beside rings everything was asked for after %s, want %s", after, s.interval)
 	}
 }
 
@@ -214,21 +214,21 @@ func TestPollsAreQuickWhereNobodyRings(t *testing.T) {
 		now = now.Add(waited)
 		s.looked(look{began: now, ended: now, every: true, asked: 1, found: found}, nil)
 	}
-	poll(0, s.poll)
-	poll(3, s.poll)
+	poll(0, s.interval)
+	poll(3, s.interval)
 	poll(1, quickPoll)
 	poll(0, quickPoll)
 	poll(0, 2*quickPoll)
 	poll(1, 4*quickPoll)
-	for wait := quickPoll; wait < s.poll; wait *= 2 {
+	for wait := quickPoll; wait < s.interval; wait *= 2 {
 		poll(0, wait)
 	}
-	poll(0, s.poll)
+	poll(0, s.interval)
 	// What a ring announced says nothing of polls.
 	s.want(now)
 	if do, _ := s.next(now, observation{every: true}); do != actLookAll {
 		t.Fatalf("it does %d", do)
 	}
 	s.looked(look{began: now, ended: now, every: true, asked: 1, found: 1}, nil)
-	poll(0, s.poll)
+	poll(0, s.interval)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/outbox/schema"
@@ -39,9 +40,9 @@ func openAs(t *testing.T, address, role string) *pgxpool.Pool {
 }
 
 // found are the violations of that name.
-func found(t *testing.T, db pg.DB, name string) (list []delivery.Violation) {
+func found(t *testing.T, db pg.DB, name string) (list []pgstore.Violation) {
 	t.Helper()
-	all, err := delivery.CheckStrict(t.Context(), db, "public", delivery.Relation{})
+	all, err := pgstore.CheckStrict(t.Context(), db, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

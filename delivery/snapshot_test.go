@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // watched is a pool that tells before it is used for a claim, a look at the
@@ -53,7 +54,7 @@ func TestACommitBetweenTwoStepsIsNotPassedOver(t *testing.T) {
 				}
 			}
 		}}
-		if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
+		if b.store, err = pgstore.New(t.Context(), pool, "public", pgstore.Relation{}); err != nil {
 			t.Fatal(err)
 		}
 		b.drain(t, b.relay(t, delivery.Config{SweepInterval: time.Hour}))
@@ -146,7 +147,7 @@ func (b *bundle) useOneSession(t *testing.T) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
+	if b.store, err = pgstore.New(t.Context(), pool, "public", pgstore.Relation{}); err != nil {
 		t.Fatal(err)
 	}
 	return pool

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// errorsKept is how many of the last errors Stats returns.
+// errorsKept bounds the last errors that Stats returns.
 const errorsKept = 5
 
 // Stats counts what a relay did since its start.
@@ -21,10 +21,10 @@ type Stats struct {
 	// Late rows turned up below the cursor; Losses and Regressions count what the
 	// stream or the database had forgotten.
 	Late, Losses, Regressions int64
-	// Watermark is where it stood at the last claim; zero without one.
+	// Watermark is the one of the last claim; zero without one.
 	Watermark Watermark
 	InFlight  int
-	// PausedFor is what is left of a pause after an outage.
+	// PausedFor is the rest of a pause after an outage.
 	PausedFor time.Duration
 	// Errors are the last ones, newest first.
 	Errors []LastError
@@ -116,7 +116,7 @@ func (r *Relay) Lost(err error) {
 	r.stats.failure(err)
 }
 
-func (s *stats) settled(res Result, retry RetryPolicy) {
+func (s *stats) completed(res Result, retry RetryPolicy) {
 	s.byTopic.count(res, topicOf)
 	s.byType.count(res, typeOf)
 	for i, o := range res.Outcomes {
@@ -130,7 +130,7 @@ func (s *stats) settled(res Result, retry RetryPolicy) {
 			s.skipped.Add(1)
 		case Retry, Permanent:
 			s.failed.Add(1)
-			if dies(res.Batch.Messages[i], o, retry) {
+			if retry.Dies(res.Batch.Messages[i], o) {
 				s.dead.Add(1)
 			}
 		case Unresolved, Behind, Scheduled:

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -65,9 +66,9 @@ func BenchmarkStore(b *testing.B) {
 }
 
 // stores are those of the delivery and of the leases, with the partitions of the benchmarks.
-func stores(b *testing.B, pool *pgxpool.Pool) (*delivery.Store, *lease.Store, []partition.ID) {
+func stores(b *testing.B, pool *pgxpool.Pool) (*pgstore.Store, *lease.Store, []partition.ID) {
 	b.Helper()
-	store, err := delivery.NewStore(b.Context(), pool, "public", delivery.Relation{})
+	store, err := pgstore.New(b.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func stores(b *testing.B, pool *pgxpool.Pool) (*delivery.Store, *lease.Store, []
 }
 
 // storeRound claims, reads and marks, and moves what is asked on.
-func storeRound(b *testing.B, store *delivery.Store, asks []delivery.Ask) (times [3]time.Duration, n int) {
+func storeRound(b *testing.B, store *pgstore.Store, asks []delivery.Ask) (times [3]time.Duration, n int) {
 	b.Helper()
 	ctx, began := context.WithoutCancel(b.Context()), time.Now()
 	found, err := store.Claim(ctx, asks, delivery.Limits{Total: math.MaxInt32, UpTo: math.MaxInt64}, delivery.BehindStream)

@@ -15,14 +15,14 @@ import (
 const takesAtOnce = 16
 
 // take prepares a partition that was entered, and leaves it.
-func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
-	t, first := takeover{Relay: r, lease: l, tenure: *known}, known.session == nil
-	r.begin(func() func() {
+func (r *Relay) take(ctx context.Context, l *lease.Lease, known *term) {
+	t, first := takeover{Relay: r, lease: l, term: *known}, known.session == nil
+	r.begin(func() report {
 		select {
 		case r.takes <- struct{}{}:
 			defer func() { <-r.takes }()
 		case <-ctx.Done():
-			return func() { r.leaveUnclaimed(l, false) }
+			return taken{lease: l}
 		}
 		began := r.clock()
 		err := t.run(ctx)
@@ -32,16 +32,12 @@ func (r *Relay) take(ctx context.Context, l *lease.Lease, known *tenure) {
 		if r.cfg.Observer != nil {
 			r.cfg.Observer.Taken(began, l, err)
 		}
-		return func() {
-			known.learn(&t.tenure)
-			r.taken(l, err, ctx.Err() != nil) //nolint:contextcheck // what it begins outlives the takeover
-			r.leaveUnclaimed(l, err == nil)
-		}
+		return taken{l, known, &t.term, err, ctx.Err() != nil}
 	})
 }
 
 // learn takes over what a takeover found.
-func (t *tenure) learn(from *tenure) {
+func (t *term) learn(from *term) {
 	t.session, t.stream, t.fence, t.control = from.session, from.stream, from.fence, from.control
 	t.revision, t.recorded, t.after, t.life = from.revision, from.recorded, nowhere, from.life
 }
@@ -52,7 +48,7 @@ func (r *Relay) taken(l *lease.Lease, err error, stopped bool) {
 	case err == nil: // that it can be published to is not shown yet
 		r.notRefused(l.Partition)
 	case l.Context().Err() != nil || stopped:
-	case errors.Is(err, ErrFenced), errors.Is(err, errLeaseGone):
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrLeaseGone):
 		r.stats.refused.Add(1)
 		r.log.Warn("the partition has a newer owner", "partition", l.Partition, "epoch", l.Epoch, "error", err)
 		if errors.Is(err, ErrFenced) {
@@ -67,24 +63,24 @@ func (r *Relay) taken(l *lease.Lease, err error, stopped bool) {
 // leaveUnclaimed ends a visit that claimed nothing, and has the partition looked
 // at again.
 func (r *Relay) leaveUnclaimed(l *lease.Lease, well bool) {
-	f := r.flowOf(l)
+	f := r.stateOf(l)
 	f.end(well)
-	f.named, r.woken = true, true
+	f.requested, r.woken = true, true
 	l.Leave()
 }
 
 // takeover is one under way, with what is known of the partition.
 type takeover struct {
 	*Relay
-	tenure
+	term
 
 	lease    *lease.Lease
 	standing Standing
 	row      Taken
-	last     []named // what the stream's last record names, as long as the database was not changed since it was looked up
+	last     []namedEvent // what the stream's last record names, as long as the database was not changed since it was looked up
 }
 
-// run takes the partition from the publisher and settles what earlier owners
+// run takes the partition from the publisher and ends what earlier owners
 // left open: marks of what the stream holds already, messages that the stream
 // lost.
 func (t *takeover) run(ctx context.Context) (err error) {
@@ -108,10 +104,10 @@ func (t *takeover) run(ctx context.Context) (err error) {
 		return err
 	}
 	t.revision, t.recorded, t.life = t.row.Revision, t.row.Recorded, t.row.Life
-	if err := t.settleLost(ctx); err != nil { // there may be much of it
+	if err := t.handleLoss(ctx); err != nil { // there may be much of it
 		return err
 	}
-	if err := t.settleDelivered(ctx); err != nil { // as well
+	if err := t.markDelivered(ctx); err != nil { // as well
 		return err
 	}
 	t.session, t.control = t.standing.Session, t.standing.Fence
@@ -137,7 +133,7 @@ func (r *Relay) forgotten(ctx context.Context, asks []Ask, err error) error {
 		return cmp.Or(unknown, err)
 	}
 	for _, id := range ids {
-		r.flowAt(id).anew()
+		r.stateAt(id).retake()
 	}
 	r.wakeAll()
 	r.log.Info("partitions are taken anew: the database has forgotten their marks, is another server or was started again",
@@ -145,24 +141,24 @@ func (r *Relay) forgotten(ctx context.Context, asks []Ask, err error) error {
 	return errTakenAnew
 }
 
-// named is a message that the stream's last record names, and what the database knows of it.
-type named struct {
+// namedEvent is a message that the stream's last record names, and what the database knows of it.
+type namedEvent struct {
 	Delivered
-	recorded
+	Recorded
 }
 
-// stranger tells whether the database has another event there.
-func (n named) stranger() bool {
+// foreign: the database has another event there.
+func (n namedEvent) foreign() bool {
 	return n.Event.Valid && IdentityOf(n.Event.UUID) != n.Identity
 }
 
-// forgotten tells whether the database lacks the event although nobody removed it.
-func (n named) forgotten() bool {
-	return n.stranger() || !n.Event.Valid && n.Expected
+// forgotten reports whether the database lacks the event although nobody removed it.
+func (n namedEvent) forgotten() bool {
+	return n.foreign() || !n.Event.Valid && n.Expected
 }
 
 // lookUp looks up what records of the stream name, of which the last lies at that position.
-func (t *takeover) lookUp(ctx context.Context, delivered []Delivered, last uint64) ([]named, error) {
+func (t *takeover) lookUp(ctx context.Context, delivered []Delivered, last uint64) ([]namedEvent, error) {
 	if len(delivered) == 0 {
 		return nil, nil
 	}
@@ -170,16 +166,16 @@ func (t *takeover) lookUp(ctx context.Context, delivered []Delivered, last uint6
 	for _, d := range delivered {
 		of[d.Sequence] = append(of[d.Sequence], d)
 	}
-	found, err := t.store.recordedAs(ctx, t.lease.Partition, slices.Collect(maps.Keys(of)), last)
-	all := make([]named, len(found))
+	found, err := t.store.Recorded(ctx, t.lease.Partition, slices.Collect(maps.Keys(of)), last)
+	all := make([]namedEvent, len(found))
 	for i, f := range found {
-		all[i] = named{nameOf(of[f.Sequence], f), f}
+		all[i] = namedEvent{nameOf(of[f.Sequence], f), f}
 	}
 	return all, err
 }
 
 // nameOf is the one of a sequence's names that means what the database has there: behind a failover it may be another event's.
-func nameOf(names []Delivered, f recorded) Delivered {
+func nameOf(names []Delivered, f Recorded) Delivered {
 	best := names[0]
 	for _, d := range names {
 		switch {
@@ -194,7 +190,7 @@ func nameOf(names []Delivered, f recorded) Delivered {
 }
 
 // compare looks up what records name, and reports events that the stream holds and the database has forgotten.
-func (t *takeover) compare(ctx context.Context, delivered []Delivered, last uint64) ([]named, error) {
+func (t *takeover) compare(ctx context.Context, delivered []Delivered, last uint64) ([]namedEvent, error) {
 	found, err := t.lookUp(ctx, delivered, last)
 	if err != nil {
 		return nil, err
@@ -212,9 +208,9 @@ func (t *takeover) compare(ctx context.Context, delivered []Delivered, last uint
 	return found, t.regressed(ctx, t.lease, era, forgotten, len(found))
 }
 
-// settleDelivered marks what the stream holds and the database does not know as
+// markDelivered marks what the stream holds and the database does not know as
 // published: what the records name that lie behind the last one of which the database knows.
-func (t *takeover) settleDelivered(ctx context.Context) (err error) {
+func (t *takeover) markDelivered(ctx context.Context) (err error) {
 	marked, at := 0, t.recorded
 	for last := false; !last; {
 		var delivered []Delivered
@@ -233,7 +229,7 @@ func (t *takeover) settleDelivered(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			n, err := t.settleNamed(ctx, found, at)
+			n, err := t.markNamed(ctx, found, at)
 			marked += n
 			return err
 		}); err != nil {
@@ -246,12 +242,12 @@ func (t *takeover) settleDelivered(ctx context.Context) (err error) {
 	return nil
 }
 
-// settleNamed marks what records name, of which the last lies at that position. What is forgotten is left alone: its
+// markNamed marks what records name, of which the last lies at that position. What is forgotten is left alone: its
 // sequence may be another event's.
-func (t *takeover) settleNamed(ctx context.Context, found []named, last uint64) (marked int, err error) {
+func (t *takeover) markNamed(ctx context.Context, found []namedEvent, last uint64) (marked int, err error) {
 	res := Result{Batch: Batch{Lease: t.lease, Policy: t.cfg.Failure}, Revision: t.revision}
 	for _, n := range found {
-		if n.Waiting && n.recorded.Generation == n.Delivered.Generation && !n.forgotten() {
+		if n.Waiting && n.Recorded.Generation == n.Delivered.Generation && !n.forgotten() {
 			res.Batch.Messages = append(res.Batch.Messages, Message{Pointer: n.Pointer})
 			res.Outcomes = append(res.Outcomes, Outcome{Kind: Published, StreamSequence: n.StreamSequence, FenceSequence: last})
 		}
@@ -264,7 +260,7 @@ func (t *takeover) settleNamed(ctx context.Context, found []named, last uint64) 
 	case err != nil:
 		return 0, err
 	case len(fenced) > 0:
-		return 0, errLeaseGone
+		return 0, ErrLeaseGone
 	}
 	t.noted(res)
 	t.progress(res)
@@ -292,9 +288,9 @@ func (r *Relay) regressed(ctx context.Context, l *lease.Lease, era, forgotten, n
 	return nil
 }
 
-// settleLost queues again what the stream had acknowledged and does not hold. Events that the database has forgotten are told
-// before: what is queued again has the partition know the stream's record.
-func (t *takeover) settleLost(ctx context.Context) error {
+// handleLoss queues acknowledged messages again that the stream does not hold. It first reports events that the database has
+// forgotten: later the partition's row names the stream's record, and the difference no longer shows.
+func (t *takeover) handleLoss(ctx context.Context) error {
 	if err := t.within(ctx, func(ctx context.Context) (err error) {
 		t.last, err = t.compare(ctx, t.standing.Delivered, t.standing.Kept)
 		return err
@@ -330,7 +326,7 @@ func (t *takeover) settleLost(ctx context.Context) error {
 		}
 	}
 	t.recorded = 0 // positions may be another stream's
-	t.tenure.stream, t.tenure.fence, t.tenure.life = kept, kept, life
+	t.term.stream, t.term.fence, t.term.life = kept, kept, life
 	return nil
 }
 
@@ -344,9 +340,9 @@ func (r *Relay) checkExtent(ctx context.Context) {
 	remade := !r.created.IsZero() && !now.Created.Equal(r.created)
 	r.created = now.Created
 	r.fit(now)
-	for _, f := range r.flows {
+	for _, f := range r.partitions {
 		if remade || f.stream > now.Last || f.control > 0 && (f.control < now.First || f.control > now.Last) {
-			f.anew()
+			f.retake()
 		}
 	}
 }
@@ -359,7 +355,7 @@ func (r *Relay) Take(ctx context.Context, leases []*lease.Lease) error {
 	var refused error
 	for _, l := range leases {
 		for attempt := 1; ; attempt++ {
-			err := (&takeover{Relay: r, lease: l, tenure: *newTenure(l)}).run(ctx)
+			err := (&takeover{Relay: r, lease: l, term: *newTerm(l)}).run(ctx)
 			if err == nil {
 				break
 			}

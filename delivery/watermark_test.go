@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/outbox/schema"
 )
 
@@ -234,7 +235,7 @@ func TestOutboxesInOneSessionProveForThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := b.useOneSession(t)
-	other, err := delivery.NewStore(t.Context(), one, "other", delivery.Relation{})
+	other, err := pgstore.New(t.Context(), one, "other", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
@@ -73,7 +73,7 @@ func (b *bundle) refuseFunctions(t *testing.T) {
 	}
 	pool := pgtest.PoolAs(t, b.pool.Config().ConnString(), role)
 	var err error
-	if b.store, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{}); err != nil {
+	if b.store, err = pgstore.New(t.Context(), pool, "public", pgstore.Relation{}); err != nil {
 		t.Fatal(err)
 	}
 	if b.leases, err = lease.NewStore(t.Context(), pool, "public"); err != nil {

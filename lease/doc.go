@@ -38,7 +38,7 @@
 // that moving thousands of partitions costs a few rows: 0.15 ms a statement, a tenth more for 1,024 leases than without. Both happen or
 // neither. Hosts are written down, since the rows of workers go. A lease that runs out is told when somebody takes it: nobody else acts on
 // it. A raised epoch moves nothing; the next acquisition shows it. What an owner or a resize gave back is remembered in the row
-// (released_by) until the next one takes it. delivery.Sweeper removes what is too old.
+// (released_by) until the next one takes it. pgstore.Sweeper removes what is too old.
 //
 // # Without leasing
 //

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/ui"
 )
 
@@ -27,7 +27,7 @@ func TestEveryOperationAnswersAsDocumented(t *testing.T) {
 	o.kill(t, "e", o.append(t, "a"), o.append(t, "b"), o.append(t, "c"))
 	bearer := header("Authorization", "Bearer t0ken")
 	auth := ui.Auth{Tokens: []ui.Token{{Value: "t0ken", Name: "robot", Access: ui.AccessOperate}}}
-	replays, err := replay.New(t.Context(), o.pool, "public", delivery.Relation{})
+	replays, err := replay.New(t.Context(), o.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

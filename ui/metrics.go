@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // Collector reports the cluster's state as gauges, from the cache that the page
@@ -107,7 +107,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for _, f := range seen.WriteFaults {
 		faults[f.Precondition]++
 	}
-	for _, kind := range delivery.WriteFaultKinds() {
+	for _, kind := range pgstore.WriteFaultKinds() {
 		if seen.WriteFaults != nil {
 			gauge(c.faults, float64(faults[kind]), kind)
 		}
@@ -131,7 +131,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func shares(gauge func(*prometheus.Desc, float64, ...string), dead, oldest *prometheus.Desc, of map[string]delivery.Share) {
+func shares(gauge func(*prometheus.Desc, float64, ...string), dead, oldest *prometheus.Desc, of map[string]pgstore.Share) {
 	for label, share := range of {
 		gauge(dead, float64(share.Dead), label)
 		if !share.Unknown {

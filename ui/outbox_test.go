@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/partition"
@@ -71,7 +71,7 @@ func outboxAt(t *testing.T, address string) *outbox {
 
 func (o *outbox) operator(t *testing.T, pool *pgxpool.Pool) *ops.Operator {
 	t.Helper()
-	op, err := ops.New(t.Context(), pool, "public", delivery.Relation{})
+	op, err := ops.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/ui"
 )
 
@@ -27,7 +27,7 @@ func newSlowPages(t *testing.T) *outboxBundle {
 		tenant_id, recorded_at FROM events`)
 	b.exec(t, `SELECT outbox_append('s-' || n, CASE WHEN n % 50 = 10 THEN 'rare' ELSE 'thing.done' END, '{}') FROM generate_series(1, 200) AS n`)
 	var err error
-	if b.op, err = ops.New(t.Context(), b.pool, "public", delivery.Relation{Name: "mine"}); err != nil {
+	if b.op, err = ops.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "mine"}); err != nil {
 		t.Fatal(err)
 	}
 	return b

@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/partition"
@@ -38,10 +38,10 @@ func onOutbox(t *testing.T, pool *pgxpool.Pool) *outboxBundle {
 	t.Helper()
 	b := &outboxBundle{pool: pool}
 	var err error
-	if b.op, err = ops.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
+	if b.op, err = ops.New(t.Context(), b.pool, "public", pgstore.Relation{}); err != nil {
 		t.Fatal(err)
 	}
-	if b.again, err = replay.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
+	if b.again, err = replay.New(t.Context(), b.pool, "public", pgstore.Relation{}); err != nil {
 		t.Fatal(err)
 	}
 	b.look(t, nil)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -33,7 +33,7 @@ func TestWhatTheMonitorLacksIsLookedAtAgain(t *testing.T) {
 		}
 	})
 	role := pgtest.PoolAs(t, o.address, name)
-	own := delivery.Relation{Name: "own"}
+	own := pgstore.Relation{Name: "own"}
 	operator, err := ops.New(t.Context(), role, "public", own)
 	replays, failed := replay.New(t.Context(), role, "public", own)
 	if err != nil || failed != nil {

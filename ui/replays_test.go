@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/ui"
 )
@@ -28,7 +28,7 @@ func thirty(t *testing.T, options ui.Options) (*outbox, *replay.Store, *httptest
 	for n := range 30 {
 		o.publish(t, o.append(t, fmt.Sprint("s-", n%3)))
 	}
-	store, err := replay.New(t.Context(), o.pool, "public", delivery.Relation{})
+	store, err := replay.New(t.Context(), o.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestReplaysAreRefused(t *testing.T) {
 	o.exec(t, strings.ReplaceAll(`CREATE ROLE {role}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role};
 		REVOKE INSERT ON outbox_replays FROM {role}`, "{role}", name))
 	role := pgtest.PoolAs(t, o.address, name)
-	denied, err := replay.New(t.Context(), role, "public", delivery.Relation{})
+	denied, err := replay.New(t.Context(), role, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

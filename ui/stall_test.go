@@ -18,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/ui"
@@ -29,7 +29,7 @@ import (
 type ordered struct {
 	address string
 	pool    *pgxpool.Pool
-	store   *delivery.Store
+	store   *pgstore.Store
 	server  *httptest.Server
 }
 
@@ -51,7 +51,7 @@ func (o *ordered) look(t *testing.T, address, events string) {
 	pool := pgtest.Pool(t, address)
 	stores := newStores(t, pool)
 	var err error
-	if stores.deliveries, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{Name: events}); err != nil {
+	if stores.deliveries, err = pgstore.New(t.Context(), pool, "public", pgstore.Relation{Name: events}); err != nil {
 		t.Fatal(err)
 	}
 	source, err := ui.NewSource(ui.SourceConfig{

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
@@ -22,7 +22,7 @@ const ttl = 30 * time.Second
 type stores struct {
 	workers    *heartbeat.Store
 	leases     *lease.Store
-	deliveries *delivery.Store
+	deliveries *pgstore.Store
 }
 
 func newStores(t *testing.T, pool *pgxpool.Pool) stores {
@@ -35,7 +35,7 @@ func newStores(t *testing.T, pool *pgxpool.Pool) stores {
 	if s.leases, err = lease.NewStore(t.Context(), pool, "public"); err != nil {
 		t.Fatal(err)
 	}
-	if s.deliveries, err = delivery.NewStore(t.Context(), pool, "public", delivery.Relation{Name: "events"}); err != nil {
+	if s.deliveries, err = pgstore.New(t.Context(), pool, "public", pgstore.Relation{Name: "events"}); err != nil {
 		t.Fatal(err)
 	}
 	return s

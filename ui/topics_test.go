@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/ui"
 )
 
@@ -75,9 +76,9 @@ func TestTopicsAndTypes(t *testing.T) {
 func TestManyTopicsWithoutAnOperator(t *testing.T) {
 	t.Parallel()
 	snapshot := cluster(1)
-	snapshot.Named = &delivery.Named{ByTopic: map[string]delivery.Share{delivery.OtherName: {Dead: 2}}}
+	snapshot.Named = &pgstore.Named{ByTopic: map[string]pgstore.Share{delivery.OtherName: {Dead: 2}}}
 	for n := range 150 {
-		snapshot.Named.ByTopic["t-"+strings.Repeat("x", n+1)] = delivery.Share{Dead: int64(1000 - n), Oldest: time.Duration(n) * time.Second}
+		snapshot.Named.ByTopic["t-"+strings.Repeat("x", n+1)] = pgstore.Share{Dead: int64(1000 - n), Oldest: time.Duration(n) * time.Second}
 	}
 	server := serve(t, ui.Options{Source: always(snapshot)})
 	got := api(t, server, http.MethodGet, "/topics", "")

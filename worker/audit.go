@@ -7,6 +7,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -21,7 +22,7 @@ func (w *Worker) openAudit(ctx context.Context) error {
 	}
 	store, err := gaps.New(ctx, pool, w.cfg.Schema, w.events)
 	if err != nil {
-		return refused("Audit (--audit)", err, delivery.ErrEventsRelation)
+		return refused("Audit (--audit)", err, pgstore.ErrEventsRelation)
 	}
 	stream, err := natspub.NewStreamReader(w.nc, w.cfg.Stream.APIPrefix, w.cfg.Stream.Name, w.cfg.Shape.Subject)
 	if err != nil {

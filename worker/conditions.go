@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/condition"
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
@@ -69,7 +69,7 @@ func (w *Worker) watchConditions(ctx context.Context) error {
 			}
 			return cmp.Or(err, now.Unfit)
 		}},
-		condition.Probe{Source: condition.Database, Ask: func(ctx context.Context) error { return delivery.CheckDatabase(ctx, w.control, needs...) }},
+		condition.Probe{Source: condition.Database, Ask: func(ctx context.Context) error { return pgstore.CheckDatabase(ctx, w.control, needs...) }},
 	)
 }
 
@@ -88,9 +88,9 @@ func (w *Worker) watchPreconditions(ctx context.Context) error {
 		case <-every.C:
 		}
 		ask, cancel := context.WithTimeout(ctx, preconditionsEvery)
-		err := delivery.RequireOrder(ask, w.control, w.cfg.Schema, w.events, w.cfg.Delivery.WithDefaults().Ordering)
+		err := pgstore.RequireOrder(ask, w.control, w.cfg.Schema, w.events, w.cfg.Delivery.WithDefaults().Ordering)
 		cancel()
-		if err != nil && !errors.Is(err, delivery.ErrStrict) { // an outage shows elsewhere
+		if err != nil && !errors.Is(err, pgstore.ErrStrict) { // an outage shows elsewhere
 			continue
 		}
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
@@ -56,7 +57,7 @@ type Config struct {
 	Coordinator coordinator.Config
 	Delivery    delivery.Config
 	// Retention defaults to 7 days of history.
-	Retention *delivery.RetentionConfig
+	Retention *pgstore.RetentionConfig
 	// Canary is the interval at which one worker of the cluster appends an event of CanaryTopic and reads it back from the stream; 1 s to
 	// 24 h. Metrics and status show the result. The role needs EXECUTE on outbox_append_batch. Defaults to 0: never.
 	Canary time.Duration
@@ -101,7 +102,7 @@ func refused(name string, err error, causes ...error) error {
 func (c Config) WithDefaults() Config {
 	c.Schema, c.NATSURL = cmp.Or(c.Schema, "public"), cmp.Or(c.NATSURL, nats.DefaultURL)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
-	retention := delivery.RetentionConfig{History: 7 * 24 * time.Hour}
+	retention := pgstore.RetentionConfig{History: 7 * 24 * time.Hour}
 	if c.Retention != nil {
 		retention = *c.Retention
 	}

@@ -6,7 +6,7 @@
 //
 //	pools: control (heartbeats, leases, probes), delivery, operator where there is a monitor, audit where there is one
 //	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced
-//	condition.Board, to which two probes a second and all parts above report; delivery.Sweeper; ui.Server
+//	condition.Board, to which two probes a second and all parts above report; pgstore.Sweeper; ui.Server
 //	gaps.Auditor, which finds losses in the middle of the stream, where Config.Audit asks for it
 //	canary, which appends an event now and then and reads it back, where Config.Canary asks for it
 //	walbell.Listener, which rings for producers that do not, where the database asks for it

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 const (
@@ -44,16 +44,16 @@ func (w *Worker) registerProbes() error {
 // horizonCollector reports how far vacuum is held back. A failed read reports nothing: a missing series can raise an alert, an old number
 // cannot.
 type horizonCollector struct {
-	read              func(context.Context) (delivery.Horizon, error)
+	read              func(context.Context) (pgstore.Horizon, error)
 	age, transactions *prometheus.Desc
 
 	mu     sync.Mutex
 	readAt time.Time
-	last   delivery.Horizon
+	last   pgstore.Horizon
 	err    error
 }
 
-func newHorizonCollector(read func(context.Context) (delivery.Horizon, error)) *horizonCollector {
+func newHorizonCollector(read func(context.Context) (pgstore.Horizon, error)) *horizonCollector {
 	return &horizonCollector{
 		read: read,
 		age: prometheus.NewDesc("outbox_held_xmin_seconds",

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // However often a worker is scraped, the database is asked at intervals; an
@@ -20,9 +20,9 @@ func TestHorizonIsReadAtIntervals(t *testing.T) {
 		var reads int
 		var failure error
 		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(newHorizonCollector(func(context.Context) (delivery.Horizon, error) {
+		registry.MustRegister(newHorizonCollector(func(context.Context) (pgstore.Horizon, error) {
 			reads++
-			return delivery.Horizon{Transactions: 7, Age: time.Minute}, failure
+			return pgstore.Horizon{Transactions: 7, Age: time.Minute}, failure
 		}))
 		want := func(families, asked int) {
 			t.Helper()

@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/delivery/tracing"
 	"github.com/postrider/postrider/delivery/walbell"
 	"github.com/postrider/postrider/heartbeat"
@@ -55,19 +56,19 @@ type Worker struct {
 
 	control, data *pgxpool.Pool // apart, so that deliveries hold up no lease
 	info          schema.Info
-	events        delivery.Relation
+	events        pgstore.Relation
 	nc            *nats.Conn
 	board         *condition.Board
 
 	beater      *heartbeat.Beater
 	keeper      *lease.Keeper
 	leases      *lease.Store
-	store       *delivery.Store
+	store       *pgstore.Store
 	traces      *tracing.Observer // nil: none
 	publisher   delivery.Publisher
 	relay       *delivery.Relay
 	coordinator *coordinator.Coordinator
-	sweeper     *delivery.Sweeper
+	sweeper     *pgstore.Sweeper
 	logBell     *walbell.Listener // nil: none
 	canary      *canary           // nil: none
 	audit       *gaps.Auditor     // nil: none
@@ -164,10 +165,10 @@ func (w *Worker) openDatabase(ctx context.Context) error {
 		return err
 	}
 	w.cfg.Stream.Subject = w.cfg.Shape.Subject
-	if w.events, err = delivery.ParseRelation(w.info.Events); err != nil {
+	if w.events, err = pgstore.ParseRelation(w.info.Events); err != nil {
 		return err
 	}
-	return field("DatabaseURL (--database-url)", delivery.CheckDatabase(ctx, w.control))
+	return field("DatabaseURL (--database-url)", pgstore.CheckDatabase(ctx, w.control))
 }
 
 // openPool opens a pool that lives as long as the worker.
@@ -199,7 +200,7 @@ func (w *Worker) openMembership(ctx context.Context) error {
 	if w.leases, err = lease.NewStore(ctx, w.control, w.cfg.Schema); err != nil {
 		return err
 	}
-	if w.store, err = delivery.NewStore(ctx, w.data, w.cfg.Schema, w.events); err != nil {
+	if w.store, err = pgstore.New(ctx, w.data, w.cfg.Schema, w.events); err != nil {
 		return err
 	}
 	w.cfg.Heartbeat.Board, w.cfg.Heartbeat.Canary = w.board, func() string { return w.canary.trouble() }
@@ -234,8 +235,8 @@ func (w *Worker) bell(end string) (*natspub.Bell, error) {
 
 func (w *Worker) openRelay(ctx context.Context) error {
 	c := &w.cfg.Delivery
-	if err := delivery.RequireOrder(ctx, w.data, w.cfg.Schema, w.events, c.Ordering); err != nil {
-		return refused("Delivery.Ordering (--ordering)", err, delivery.ErrStrict)
+	if err := pgstore.RequireOrder(ctx, w.data, w.cfg.Schema, w.events, c.Ordering); err != nil {
+		return refused("Delivery.Ordering (--ordering)", err, pgstore.ErrStrict)
 	}
 	if c.MaxPayload == 0 { // the limit of appends; lowering that later counts for later events alone
 		c.MaxPayload = max(delivery.DefaultMaxPayload, w.info.MaxPayloadBytes)
@@ -258,7 +259,7 @@ func (w *Worker) openRelay(ctx context.Context) error {
 			return err
 		}
 	}
-	w.sweeper, err = delivery.NewSweeper(w.store, w.data, *w.cfg.Retention)
+	w.sweeper, err = pgstore.NewSweeper(w.store, w.data, *w.cfg.Retention)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox/schema"
 )
@@ -80,7 +81,7 @@ func checkSchema(ctx context.Context, pool *pgxpool.Pool, asked schema.Config) (
 	if info.Info, err = m.Check(ctx, pool); err != nil {
 		return info, named(err)
 	}
-	info.events, err = delivery.ParseRelation(info.Events)
+	info.events, err = pgstore.ParseRelation(info.Events)
 	return info, err
 }
 
@@ -101,7 +102,7 @@ func (f databaseFlags) outbox(ctx context.Context, name string, maxConns int32) 
 // outboxInfo holds the stored settings of an outbox, which all processes share.
 type outboxInfo struct {
 	schema.Info
-	events delivery.Relation
+	events pgstore.Relation
 }
 
 // control returns the subjects of the outbox's records.

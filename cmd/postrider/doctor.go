@@ -21,6 +21,7 @@ import (
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/delivery/walbell"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/pg"
@@ -109,7 +110,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 		findings = append(findings, f)
 		return err == nil
 	}
-	server, unread := delivery.ReadDatabaseServer(ctx, pool)
+	server, unread := pgstore.ReadDatabaseServer(ctx, pool)
 	add("PostgreSQL version", cmp.Or(unread, checkVersion(server)), server.Version)
 	add("primary", cmp.Or(unread, checkPrimary(server)), "the server is a primary")
 	add("encoding", cmp.Or(unread, checkEncoding(server)), server.Encoding)
@@ -121,7 +122,7 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 	_, err = checkSchema(ctx, pool, schema.Config{Schema: c.Schema, Stream: c.Stream, Subject: c.Subject})
 	c.complete(info)
 	add("stream settings", err, fmt.Sprintf("stream %s, subjects %s", c.Stream, c.Subject))
-	add("server", delivery.CheckDatabase(ctx, pool), "may be written to")
+	add("server", pgstore.CheckDatabase(ctx, pool), "may be written to")
 	ways, err := waysOf(ctx, pool, c.Schema, info.events)
 	add("server functions", err, ways)
 	readable := add("events relation", err, info.Events+" has the columns that are needed")
@@ -145,8 +146,8 @@ func (c *doctorCmd) checkDatabase(ctx context.Context) []finding {
 }
 
 // waysOf names the fallbacks of workers for facts that this server does not report.
-func waysOf(ctx context.Context, pool *pgxpool.Pool, schema string, relation delivery.Relation) (string, error) {
-	store, err := delivery.NewStore(ctx, pool, schema, relation)
+func waysOf(ctx context.Context, pool *pgxpool.Pool, schema string, relation pgstore.Relation) (string, error) {
+	store, err := pgstore.New(ctx, pool, schema, relation)
 	if err != nil {
 		return "", err
 	}
@@ -166,14 +167,14 @@ func waysOf(ctx context.Context, pool *pgxpool.Pool, schema string, relation del
 	return "workers that begin now go other ways: " + strings.Join(instead, "; "), nil
 }
 
-func checkVersion(server delivery.DatabaseServer) error {
+func checkVersion(server pgstore.DatabaseServer) error {
 	if server.Number < 140000 {
 		return fmt.Errorf("PostgreSQL %s is too old; 14 or newer is needed", server.Version)
 	}
 	return nil
 }
 
-func checkEncoding(server delivery.DatabaseServer) error {
+func checkEncoding(server pgstore.DatabaseServer) error {
 	switch {
 	case server.Encoding == "SQL_ASCII":
 		return schema.ErrEncoding
@@ -184,7 +185,7 @@ func checkEncoding(server delivery.DatabaseServer) error {
 	return nil
 }
 
-func checkPrimary(server delivery.DatabaseServer) error {
+func checkPrimary(server pgstore.DatabaseServer) error {
 	if server.Standby {
 		return errors.New("the server is a standby; rows become visible there in another order, " +
 			"connect to the primary (target_session_attrs=read-write)")
@@ -209,12 +210,12 @@ func readLeases(ctx context.Context, pool *pgxpool.Pool, schema string) (lease.S
 }
 
 // orderFindings checks the preconditions of --ordering.
-func orderFindings(ctx context.Context, pool *pgxpool.Pool, schema string, relation delivery.Relation, order delivery.Ordering) []finding {
+func orderFindings(ctx context.Context, pool *pgxpool.Pool, schema string, relation pgstore.Relation, order delivery.Ordering) []finding {
 	check := "strict order"
 	if order == delivery.OrderStream {
 		check = "order of streams"
 	}
-	violations, err := delivery.CheckStrict(ctx, pool, schema, relation)
+	violations, err := pgstore.CheckStrict(ctx, pool, schema, relation)
 	if err != nil {
 		return []finding{{check, levelError, redact(err.Error())}}
 	}
@@ -237,7 +238,7 @@ func orderFindings(ctx context.Context, pool *pgxpool.Pool, schema string, relat
 }
 
 // pathFinding reports whether others may change the meaning of the program's statements.
-func pathFinding(server delivery.DatabaseServer, err error) finding {
+func pathFinding(server pgstore.DatabaseServer, err error) finding {
 	const check = "search path"
 	switch {
 	case err != nil:
@@ -282,7 +283,7 @@ func creatorFindings(ctx context.Context, pool *pgxpool.Pool, name string) []fin
 	return findings
 }
 
-func commitFinding(server delivery.DatabaseServer, err error) finding {
+func commitFinding(server pgstore.DatabaseServer, err error) finding {
 	switch {
 	case err != nil:
 		return finding{"durability", levelError, redact(err.Error())}
@@ -306,7 +307,7 @@ func doorbellFinding(ctx context.Context, pool *pgxpool.Pool, schema string) fin
 // forgottenFinding reports published events that a failover or a restore lost: an error for a day, as people must act, then a warning.
 func forgottenFinding(ctx context.Context, pool *pgxpool.Pool, schema string) finding {
 	const check = "published events"
-	at, lately, err := delivery.Regressed(ctx, pool, schema)
+	at, lately, err := pgstore.Regressed(ctx, pool, schema)
 	if err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
@@ -72,7 +72,7 @@ func TestRoomIsTold(t *testing.T) {
 	if f := away["fence"]; f.Level != levelWarning || !strings.Contains(f.Detail, "not checked") {
 		t.Errorf("where nothing tells which control messages are the outbox's, the fence is judged all the same: %+v", f)
 	}
-	dead := judgeRoom([]delivery.TableRoom{{Name: "outbox_ready", Churns: true, Live: 5, Dead: manyDead + 1}, {Name: "events", Dead: manyDead + 1}})[1]
+	dead := judgeRoom([]pgstore.TableRoom{{Name: "outbox_ready", Churns: true, Live: 5, Dead: manyDead + 1}, {Name: "events", Dead: manyDead + 1}})[1]
 	if dead.Level != levelWarning || !strings.Contains(dead.Detail, "outbox_ready has 1,000,001 dead rows") || strings.Contains(dead.Detail, "events") {
 		t.Errorf("dead rows are told as %+v", dead)
 	}

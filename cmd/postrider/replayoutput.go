@@ -13,6 +13,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // tryShadow finds out whether a shadow replay could publish, before anything is made.
@@ -60,7 +61,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 		return nil, fmt.Errorf("%w: --shadow-prefix must not begin with %s: subjects of the live stream do, and their consumers would take it for news",
 			errRefused, first)
 	}
-	store, err := delivery.NewStore(s.ctx, pool, f.Schema, f.info.events)
+	store, err := pgstore.New(s.ctx, pool, f.Schema, f.info.events)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
@@ -29,7 +29,7 @@ func TestAnOperatorMayReplayAndRepair(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := pgtest.PoolAs(t, address, role)
-	store, err := replay.New(t.Context(), pool, "public", delivery.Relation{})
+	store, err := replay.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func operatorRepairs(t *testing.T, pool *pgxpool.Pool, broker *natstest.Server) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := gaps.New(t.Context(), pool, "public", delivery.Relation{})
+	store, err := gaps.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

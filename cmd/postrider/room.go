@@ -9,22 +9,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // manyDead are dead rows of one table that vacuum should have removed long since.
 const manyDead = 1_000_000
 
 // roomFindings tell what the tables take, which of them only grow, and whether vacuum comes by.
-func roomFindings(ctx context.Context, pool *pgxpool.Pool, schema string, events delivery.Relation) []finding {
-	tables, err := delivery.Room(ctx, pool, schema, events)
+func roomFindings(ctx context.Context, pool *pgxpool.Pool, schema string, events pgstore.Relation) []finding {
+	tables, err := pgstore.Room(ctx, pool, schema, events)
 	if err != nil {
 		return []finding{{"room", levelError, redact(err.Error())}}
 	}
 	return judgeRoom(tables)
 }
 
-func judgeRoom(tables []delivery.TableRoom) []finding {
+func judgeRoom(tables []pgstore.TableRoom) []finding {
 	vacuum := finding{"vacuum", levelOK, "autovacuum looks after all tables"}
 	var sizes, neglected []string
 	for _, t := range tables {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/worker"
 )
@@ -33,7 +34,7 @@ type workerFlags struct {
 }
 
 func (f workerFlags) settings() (c worker.Config, err error) {
-	c.Lease.TTL, c.Retention = f.LeaseTTL, &delivery.RetentionConfig{History: f.Retention}
+	c.Lease.TTL, c.Retention = f.LeaseTTL, &pgstore.RetentionConfig{History: f.Retention}
 	c.Coordinator = coordinator.Config{Strategy: partition.Strategy(f.Assignment), DrainTimeout: f.DrainTimeout}
 	c.Stream.Name, c.AckTimeout = f.Stream, f.AckTimeout
 	c.Heartbeat.Shape = f.shapeFlags.settings()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/partition"
@@ -143,12 +144,12 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 }
 
 func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool, nc *nats.Conn, apiPrefix string, info outboxInfo, registry prometheus.Registerer, log *slog.Logger) error {
-	store, err := delivery.NewStore(ctx, pool, c.Schema, info.events)
+	store, err := pgstore.New(ctx, pool, c.Schema, info.events)
 	if err != nil {
 		return err
 	}
-	if err := delivery.RequireOrder(ctx, pool, c.Schema, info.events, delivery.Ordering(c.Ordering)); err != nil {
-		return refusedFor(delivery.ErrStrict, err)
+	if err := pgstore.RequireOrder(ctx, pool, c.Schema, info.events, delivery.Ordering(c.Ordering)); err != nil {
+		return refusedFor(pgstore.ErrStrict, err)
 	}
 	shape, err := c.shape(c.Subject)
 	if err != nil {

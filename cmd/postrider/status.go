@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -50,7 +50,7 @@ func sourceOf(ctx context.Context, pool *pgxpool.Pool, name string, info outboxI
 	if config.Leases, err = lease.NewStore(ctx, pool, name); err != nil {
 		return nil, err
 	}
-	if config.Deliveries, err = delivery.NewStore(ctx, pool, name, info.events); err != nil {
+	if config.Deliveries, err = pgstore.New(ctx, pool, name, info.events); err != nil {
 		return nil, err
 	}
 	config.Closing = ctx.Done()

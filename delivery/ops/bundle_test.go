@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -32,7 +32,7 @@ func setup(t *testing.T, partitions int) *bundle {
 
 func (b *bundle) operator(t *testing.T) *ops.Operator {
 	t.Helper()
-	op, err := ops.New(t.Context(), b.pool, "public", delivery.Relation{})
+	op, err := ops.New(t.Context(), b.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,20 +9,21 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
 
 // worker claims and marks the one partition of a bundle.
 type worker struct {
-	store *delivery.Store
+	store *pgstore.Store
 	lease *lease.Lease
 	row   delivery.Taken
 }
 
 func (b *bundle) worker(t *testing.T) worker {
 	t.Helper()
-	store, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
+	store, err := pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

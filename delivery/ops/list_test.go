@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -257,7 +257,7 @@ func TestListsThatAreRefused(t *testing.T) {
 		_, err := b.op.List(t.Context(), c.filter, c.page)
 		wantInput(t, b, err, field, nil)
 	}
-	if _, err := ops.New(t.Context(), b.pool, `a"b`, delivery.Relation{}); err == nil {
+	if _, err := ops.New(t.Context(), b.pool, `a"b`, pgstore.Relation{}); err == nil {
 		t.Error("a schema with a quote was accepted")
 	}
 }
@@ -271,7 +271,7 @@ func TestOtherEventStore(t *testing.T) {
 	dead, published := b.append(t, "s"), b.append(t, "t")
 	b.kill(t, "e", dead)
 	b.publish(t, published)
-	op, err := ops.New(t.Context(), b.pool, "public", delivery.Relation{Name: "mine"})
+	op, err := ops.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestOtherEventStore(t *testing.T) {
 		t.Errorf("payload %s, %v", payload, err)
 	}
 	for _, name := range []string{"nothing", "outbox"} {
-		if _, err := ops.New(t.Context(), b.pool, "public", delivery.Relation{Name: name}); err == nil {
+		if _, err := ops.New(t.Context(), b.pool, "public", pgstore.Relation{Name: name}); err == nil {
 			t.Errorf("the relation %s was accepted", name)
 		}
 	}

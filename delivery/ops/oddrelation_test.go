@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // A table of one's own may have tenants that are UUIDs, and types that are an enum: lists and messages show their text.
@@ -16,7 +16,7 @@ func TestColumnsOfOtherTypesAreShownAsTheirText(t *testing.T) {
 	b.exec(t, `CREATE TABLE own AS SELECT 1::bigint AS sequence, gen_random_uuid() AS event_id, 's'::text AS stream_id, 1::bigint AS stream_version,
 		'paid'::kind AS event_type, 't'::text AS topic, '{}'::jsonb AS payload, NULL::jsonb AS metadata, '018f0000-0000-7000-8000-000000000007'::uuid AS tenant_id, clock_timestamp() AS recorded_at`)
 	b.exec(t, `INSERT INTO outbox (global_sequence, partition_key, stream_id, topic) VALUES (1, 0, 's', 't')`)
-	op, err := ops.New(t.Context(), b.pool, "public", delivery.Relation{Name: "own"})
+	op, err := ops.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "own"})
 	if err != nil {
 		t.Fatal(err)
 	}

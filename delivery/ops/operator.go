@@ -10,8 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
@@ -54,15 +54,15 @@ func (d directed) of(descending bool) pg.Query {
 }
 
 // New returns an operator on the tables of that schema and looks at the events
-// relation's columns: a missing relation or column is delivery.ErrEventsRelation.
-func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relation) (*Operator, error) {
+// relation's columns: a missing relation or column is pgstore.ErrEventsRelation.
+func New(ctx context.Context, db pg.Conn, schema string, events pgstore.Relation) (*Operator, error) {
 	// The planner takes states for rare and would sort everything, and takes a table for empty that a vacuum once found so.
 	outbox, err := maintenance.New(db, schema, "enable_sort", "off")
 	if err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
 	o := &Operator{outbox: outbox, again: func(ctx context.Context) (*Operator, error) { return New(ctx, db, schema, events) }}
-	var of delivery.Columns
+	var of pgstore.Columns
 	if err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		of, err = events.Columns(ctx, tx, schema,
 			"sequence", "event_id", "stream_id", "stream_version", "event_type", "payload", "metadata", "tenant_id", "recorded_at")

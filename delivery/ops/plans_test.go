@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // plan is a node of PostgreSQL's own account of what it did.
@@ -91,7 +91,7 @@ func (b *bundle) plans(t *testing.T, look func(*ops.Operator) error) []plan {
 		SET auto_explain.log_format = json; SET auto_explain.log_level = notice`); err != nil {
 		t.Skip("the server has no auto_explain, or this role may not load it: ", err)
 	}
-	op, err := ops.New(t.Context(), conn, "public", delivery.Relation{})
+	op, err := ops.New(t.Context(), conn, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

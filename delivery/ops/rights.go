@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -21,7 +21,7 @@ type Missing struct {
 
 // Unfit tells whether an error of Renew or MissingRights says that the relation or the rights of the schema itself do not do.
 func Unfit(err error) bool {
-	return errors.Is(err, delivery.ErrEventsRelation) || pg.Refused(err, "42501")
+	return errors.Is(err, pgstore.ErrEventsRelation) || pg.Refused(err, "42501")
 }
 
 // MissingRights asks the database what the operator's role may not do.

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -40,7 +40,7 @@ func TestAnOperatorsRights(t *testing.T) {
 	owner.exec(t, strings.ReplaceAll(grants, "{role}", role))
 
 	pool := pgtest.PoolAs(t, address, role)
-	op, err := ops.New(t.Context(), pool, "public", delivery.Relation{})
+	op, err := ops.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

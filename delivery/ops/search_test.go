@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // least has every page end as soon as it may.
@@ -162,7 +162,7 @@ func TestStreamsThatAreNotNamedByAnIndex(t *testing.T) {
 	b.exec(t, `CREATE FUNCTION slow(text) RETURNS text LANGUAGE plpgsql STABLE AS 'BEGIN PERFORM pg_sleep(0.001); RETURN $1; END'`)
 	b.exec(t, `CREATE VIEW mine AS SELECT sequence, event_id, slow(stream_id) AS stream_id, stream_version, event_type, payload, metadata, tenant_id,
 		recorded_at FROM events`)
-	slow, err := ops.New(t.Context(), b.pool, "public", delivery.Relation{Name: "mine"})
+	slow, err := ops.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
@@ -165,11 +165,11 @@ func operatorSuffices(t *testing.T, r roles) {
 func sweepSuffices(t *testing.T, r roles) {
 	t.Helper()
 	pool := pgtest.Pool(t, r.own(r.url(t, "worker")))
-	store, err := delivery.NewStore(t.Context(), pool, r.schema, delivery.Relation{})
+	store, err := pgstore.New(t.Context(), pool, r.schema, pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweeper, err := delivery.NewSweeper(store, pool, delivery.RetentionConfig{History: time.Hour})
+	sweeper, err := pgstore.NewSweeper(store, pool, pgstore.RetentionConfig{History: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

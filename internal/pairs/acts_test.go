@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/outbox"
@@ -283,11 +283,11 @@ func retention(s *stage, _ int) act {
 			old := s.sequences(t, `WITH half AS (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY id) AS id FROM outbox_deliveries),
 				aged AS (UPDATE outbox_deliveries AS d SET published_at = d.published_at - interval '8 days' FROM half WHERE d.id <= half.id RETURNING d.*)
 				SELECT DISTINCT unnest(coalesce(sequences, ARRAY(SELECT generate_series(first_sequence, last_sequence)))) FROM aged`)
-			store, err := delivery.NewStore(t.Context(), s.Pool, "public", delivery.Relation{Name: "events"})
+			store, err := pgstore.New(t.Context(), s.Pool, "public", pgstore.Relation{Name: "events"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			sweeper, err := delivery.NewSweeper(store, s.Pool, delivery.RetentionConfig{History: 7 * 24 * time.Hour})
+			sweeper, err := pgstore.NewSweeper(store, s.Pool, pgstore.RetentionConfig{History: 7 * 24 * time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,13 +12,13 @@ func conditions() []mutant {
 			name: "taken-ends-pause", promise: "P8", breaks: "a pause ends before anything was published",
 			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a partition was taken the board says",
 			edits: []edit{{
-				"delivery/pause.go", "\tif f := r.flowAt(id); f.refusals > 0 {\n", "\tr.goOn()\n\tif f := r.flowAt(id); f.refusals > 0 {\n",
+				"delivery/pause.go", "\tif f := r.stateAt(id); f.refusals > 0 {\n", "\tr.goOn()\n\tif f := r.stateAt(id); f.refusals > 0 {\n",
 			}},
 		},
 		{
 			name: "unstored-unsaid", promise: "P8", breaks: "a watermark that cannot be stored is nobody's concern",
 			test: command{pkg: "delivery", run: "^TestAWatermarkThatCannotBeStoredIsTold$"}, says: "looks and 0 refusals|looks and [1-9] refusals|it says",
-			edits: []edit{{"delivery/relay.go", "r.advancing, r.behind = false, err != nil", "r.advancing, r.behind = false, false && err != nil"}},
+			edits: []edit{{"delivery/mailbox.go", "r.advancing, r.behind = false, a.err != nil", "r.advancing, r.behind = false, false && a.err != nil"}},
 		},
 		{
 			name: "ready-while-paused", promise: "P8", breaks: "a worker that cannot deliver is ready",
@@ -42,8 +42,8 @@ func conditions() []mutant {
 		},
 		{
 			name: "functions-not-asked", promise: "P8", breaks: "a server without the functions that leases need is found well",
-			test: command{pkg: "delivery", run: "^TestWhatADatabaseLacksIsNamed$"}, says: "without pg_control_system",
-			edits: []edit{{"delivery/database.go", "case len(denied) > 0:", "case false && len(denied) > 0:"}},
+			test: command{pkg: "delivery/pgstore", run: "^TestWhatADatabaseLacksIsNamed$"}, says: "without pg_control_system",
+			edits: []edit{{"delivery/pgstore/database.go", "case len(denied) > 0:", "case false && len(denied) > 0:"}},
 		},
 		{
 			name: "restart-goes-unseen", promise: "P2, P4", breaks: "where timelines are refused, a lease outlives a failover",
@@ -61,7 +61,7 @@ func conditions() []mutant {
 		{
 			name: "expired-is-lost", promise: "P4", breaks: "what the stream let expire by its max_age is published again",
 			test: command{pkg: "delivery", run: "^TestWhatExpiresIsNotHealed$"}, says: "were published again behind a stream",
-			edits: []edit{{"delivery/heal.go", "\"age\": pg.OrNull(loss.Age),", "\"age\": nil,"}},
+			edits: []edit{{"delivery/pgstore/heal.go", "\"age\": pg.OrNull(loss.Age),", "\"age\": nil,"}},
 		},
 		{
 			name: "unfit-unsaid", promise: "P8", breaks: "a worker publishes to a stream that does not keep what it acknowledges",
@@ -107,7 +107,7 @@ func connections() []mutant {
 		{
 			name: "ended-unseen", promise: "P8", breaks: "a worker ends for good although nothing is known of the stream",
 			test: command{pkg: "delivery", run: "^TestAConfigurationErrorStopsTheRelay$"}, says: "although nobody had seen the stream",
-			edits: []edit{{"delivery/pause.go", "r.away(unknown)", "r.fatal = cmp.Or(r.fatal, err)"}},
+			edits: []edit{{"delivery/mailbox.go", "r.away(d.unknown)", "r.fatal = cmp.Or(r.fatal, d.answer)"}},
 		},
 		{
 			name: "patience-of-the-time-out", promise: "P5", breaks: "what a leader took with it is awaited for the whole time-out",
@@ -132,8 +132,8 @@ func looks() []mutant {
 	return []mutant{
 		{
 			name: "sequences-of-any-column", promise: "P6", breaks: "no worker starts where a sequence belongs to a column that is no integer",
-			test: command{pkg: "delivery", run: "^TestSequencesAreComparedUnderAnyPlan$"}, says: "does not exist|out of range",
-			edits: []edit{{"delivery/sql/checks/preconditions.sql", " AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)", ""}},
+			test: command{pkg: "delivery/pgstore", run: "^TestSequencesAreComparedUnderAnyPlan$"}, says: "does not exist|out of range",
+			edits: []edit{{"delivery/pgstore/sql/checks/preconditions.sql", " AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)", ""}},
 		},
 		{
 			name: "bell-with-an-old-password", promise: "P8", breaks: "the log's bell asks nobody for the password",
@@ -148,17 +148,17 @@ func looks() []mutant {
 		{
 			name: "hint-trusted", promise: "P1", breaks: "while rings name partitions nobody looks at the others",
 			test: planned, says: "named, and a poll is due: it does",
-			edits: []edit{{"delivery/schedule.go", " || now.Sub(s.every) >= s.poll {", " {"}},
+			edits: []edit{{"delivery/schedule.go", " || now.Sub(s.every) >= s.interval {", " {"}},
 		},
 		{
 			name: "ring-for-all-ignored", promise: "P5", breaks: "a ring for all has only those looked at that others named",
 			test: planned, says: "for all: it does",
-			edits: []edit{{"delivery/schedule.go", "s.once || o.every || !o.named", "s.once || !o.named"}},
+			edits: []edit{{"delivery/schedule.go", "s.once || o.every || !o.requested", "s.once || !o.requested"}},
 		},
 		{
 			name: "ring-amid-batch-lost", promise: "P5", breaks: "a ring for a partition whose batch is under way is forgotten",
 			test: command{pkg: "delivery", run: "^TestARingWhileABatchIsUnderWayIsNotLost$"}, says: "waited in vain for 0 from SELECT",
-			edits: []edit{{"delivery/loop.go", "f.again, f.named = f.again || f.busy(), true", "f.named = !f.busy()"}},
+			edits: []edit{{"delivery/loop.go", "f.more, f.requested = f.more || f.busy(), true", "f.requested = !f.busy()"}},
 		},
 	}
 }

@@ -21,7 +21,7 @@ func failure() []mutant {
 		{
 			name: "parked-out-of-turn", promise: "P2", breaks: "a stream's parked rows pass one that is not due",
 			test: command{pkg: "delivery", run: "^TestParkedRowsStopAtTheFirstThatCannotGo$"}, says: "stored .*, want only",
-			edits: []edit{{"delivery/claim.go", "cut[key] = cut[key] || m.NotDue", "cut[key] = m.NotDue"}},
+			edits: []edit{{"delivery/pgstore/claim.go", "cut[key] = cut[key] || m.NotDue", "cut[key] = m.NotDue"}},
 		},
 		{
 			name: "requeue-same-generation", promise: "P1", breaks: "a requeued message is the old one again",
@@ -31,7 +31,7 @@ func failure() []mutant {
 		{
 			name: "passed-before-parked", promise: "P2", breaks: "a partition goes on before the mark of a failure",
 			test: command{pkg: "delivery", run: "^TestAPartitionWaitsForTheMarkOfAFailure$"}, says: "something passed what had failed",
-			edits: []edit{{"delivery/carry.go", "\t\tf.to(marking)\n", "\t\tc.late = true\n\t\tf.progress(c.Result)\n\t\tr.free(f, c.Batch.More)\n"}},
+			edits: []edit{{"delivery/publish.go", "\t\tf.to(marking)\n", "\t\tc.late = true\n\t\tf.progress(c.Result)\n\t\tr.free(f, c.Batch.More)\n"}},
 		},
 		{
 			name: "latency-counts-waiting", promise: "metrics", breaks: "the latency of a scheduled event counts the time it was to wait",
@@ -41,7 +41,7 @@ func failure() []mutant {
 		{
 			name: "death-without-a-line", promise: "P7", breaks: "a message dies and the log does not tell",
 			test: command{pkg: "delivery", run: "^TestEachDeadMessageIsALineOfTheLog$"}, says: "0 messages of 41",
-			edits: []edit{{"delivery/settle.go", "		r.died(res)\n", ""}},
+			edits: []edit{{"delivery/marker.go", "		r.died(res)\n", ""}},
 		},
 		{
 			name: "cancelled-on-its-way", promise: "P1", breaks: "a message that a worker published is cancelled under it",
@@ -56,7 +56,7 @@ func failure() []mutant {
 		{
 			name: "failures-unbounded", promise: "messages", breaks: "a message that fails for ever grows for ever",
 			test: command{pkg: "delivery", run: "^TestTheLastFailuresStayWithAMessage$"}, says: "[0-9]+ failures are kept",
-			edits: []edit{{"delivery/sql/park.sql", ">= 10 THEN", ">= 10000 THEN"}},
+			edits: []edit{{"delivery/pgstore/sql/park.sql", ">= 10 THEN", ">= 10000 THEN"}},
 		},
 	}
 }
@@ -68,7 +68,7 @@ func crashes() []mutant {
 		{
 			name: "crashes-never-forgotten", promise: "P7", breaks: "crashes count although something was settled since",
 			test: command{pkg: "delivery", run: poison}, says: "although a message was published [1-9] crashes",
-			edits: []edit{{"delivery/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
+			edits: []edit{{"delivery/pgstore/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
 		},
 		{
 			name: "alone-never-careful", promise: "P7", breaks: "a message ends a worker without leases again and again, for ever",
@@ -78,12 +78,12 @@ func crashes() []mutant {
 		{
 			name: "carried-not-noted", promise: "P7", breaks: "a message that ends its workers does so for ever",
 			test: command{pkg: "delivery", run: poison}, says: "the partition is paused after 10 ends",
-			edits: []edit{{"delivery/crash.go", "\t\tif c.careful {\n", "\t\tif false {\n"}},
+			edits: []edit{{"delivery/crash.go", "\t\tif c.crashed {\n", "\t\tif false {\n"}},
 		},
 		{
 			name: "outage-is-a-crash", promise: "P6, P7", breaks: "a partition is paused for workers that ended while the broker took nothing",
 			test: command{pkg: "delivery", run: "^TestAnOutagePausesNothing$"}, says: "it is .*pending",
-			edits: []edit{{"delivery/crash.go", "if !c.careful || !c.Batch.Lease.Valid() {", "if c.careful || !c.Batch.Lease.Valid() {"}},
+			edits: []edit{{"delivery/crash.go", "if !c.crashed || !c.Batch.Lease.Valid() {", "if c.crashed || !c.Batch.Lease.Valid() {"}},
 		},
 		{
 			name: "idle-is-a-crash", promise: "P7", breaks: "a partition is paused for workers that ended while they carried nothing of it",
@@ -98,7 +98,7 @@ func crashes() []mutant {
 		{
 			name: "resumed-for-nothing", promise: "P7", breaks: "a partition that was resumed ends as many workers as before",
 			test: command{pkg: "delivery", run: poison}, says: "the partition that was resumed is paused after [2-9]",
-			edits: []edit{{"delivery/sql/takeover.sql", "SET crashes    = @most - 1,", "SET crashes    = @most - @most,"}},
+			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "SET crashes    = @most - 1,", "SET crashes    = @most - @most,"}},
 		},
 	}
 }
@@ -109,7 +109,7 @@ func neighbours() []mutant {
 		{
 			name: "key-of-a-waiting-event", promise: "P4", breaks: "an event that waits for long is appended once more, as its dedupe key has gone",
 			test: command{pkg: "delivery", run: "^TestTheKeyOfAnEventThatWaitsStaysTaken$"}, says: "is appended once more as",
-			edits: []edit{{"delivery/sql/statistics.sql", "AND o.global_sequence = outbox_dedupe_keys.global_sequence)", "AND o.global_sequence < 0)"}},
+			edits: []edit{{"delivery/pgstore/sql/statistics.sql", "AND o.global_sequence = outbox_dedupe_keys.global_sequence)", "AND o.global_sequence < 0)"}},
 		},
 		{
 			name: "purged-is-never-enqueued", promise: "P4", breaks: "gaps repair publishes again what was purged on purpose and the history has forgotten",
@@ -129,12 +129,12 @@ func neighbours() []mutant {
 		{
 			name: "odd-metadata-fails-all", promise: "P7", breaks: "JSON that no text can hold stops the delivery of all events",
 			test: command{pkg: "delivery", run: "^TestMetadataThatNoTextHoldsHarmsItsOwnStream$"}, says: "waited in vain",
-			edits: []edit{{"delivery/relation.go", "`CASE WHEN NOT `+pg.Unread(\"e.metadata\")+` THEN e.metadata END`", "`e.metadata`+pg.Unread(\"\")[:0]"}},
+			edits: []edit{{"delivery/pgstore/relation.go", "`CASE WHEN NOT `+pg.Unread(\"e.metadata\")+` THEN e.metadata END`", "`e.metadata`+pg.Unread(\"\")[:0]"}},
 		},
 		{
 			name: "published-and-unreadable", promise: "P1", breaks: "an event is published that every consumer refuses",
 			test: command{pkg: "delivery", run: "^TestWhatConsumersRefuseIsNotPublished$"}, says: "no consumer reads it",
-			edits: []edit{{"delivery/rehydrate.go", "case r.version.Int64 < 1:", "case r.version.Int64 < 0:"}},
+			edits: []edit{{"delivery/pgstore/rehydrate.go", "case r.version.Int64 < 1:", "case r.version.Int64 < 0:"}},
 		},
 		{
 			name: "comment-is-a-statement", promise: "rights", breaks: "a table's owner has a comment run with the rights of who drops its trigger",

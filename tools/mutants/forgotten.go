@@ -21,12 +21,12 @@ func forgotten() []mutant {
 		{
 			name: "mark-vouches-for-none", promise: "P4", breaks: "a mark is made although one before it was given up",
 			test: command{pkg: "delivery", run: "^TestNoMarkVouchesForOneThatWasGivenUp$"}, says: "waited in vain for 15",
-			edits: []edit{{"delivery/settle.go", "t.revision++ // what", "// what"}},
+			edits: []edit{{"delivery/mailbox.go", "m.revision++ // what", "// what"}},
 		},
 		{
 			name: "stale-goes-on", promise: "P8", breaks: "what shows while a partition is under way has it taken anew never",
 			test: command{pkg: "delivery", run: "^TestWhatMayBeWrongIsTakenAnew$"}, says: "it is not taken anew",
-			edits: []edit{{"delivery/flow.go", "if f.stale || f.stage == taking && !well {", "if f.stage == taking && !well {"}},
+			edits: []edit{{"delivery/state.go", "if f.retaking || f.state == taking && !well {", "if f.state == taking && !well {"}},
 		},
 		{
 			name: "healed-before-compared", promise: "P8", breaks: "what a lost stream has queued again hides that the database has forgotten events",
@@ -42,19 +42,19 @@ func forgotten() []mutant {
 			name: "missing-below-highest", promise: "P8", breaks: "a failover that forgets a few published events raises no alarm",
 			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 0 times, want 1",
 			edits: []edit{{
-				"delivery/sql/takeover.sql", "p.fence_sequence < @record::bigint THEN true",
+				"delivery/pgstore/sql/takeover.sql", "p.fence_sequence < @record::bigint THEN true",
 				"p.fence_sequence < @record::bigint THEN n.sequence > (SELECT coalesce(max(h.sequence), 0) FROM {events} AS h)",
 			}},
 		},
 		{
 			name: "removed-is-forgotten", promise: "P8", breaks: "events that were removed on purpose raise an alarm",
 			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 1 times, want 0",
-			edits: []edit{{"delivery/sql/takeover.sql", "WHEN p.fence_sequence = @record::bigint ", "WHEN false "}},
+			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "WHEN p.fence_sequence = @record::bigint ", "WHEN false "}},
 		},
 		{
 			name: "loss-told-once", promise: "P8", breaks: "a second failover that forgets goes untold",
 			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "the next loss was counted 0 times",
-			edits: []edit{{"delivery/sql/takeover.sql", "s.generation <= @era::int", "s.regressed IS NULL AND s.generation <= @era::int"}},
+			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "s.generation <= @era::int", "s.regressed IS NULL AND s.generation <= @era::int"}},
 		},
 	}
 }
@@ -65,52 +65,52 @@ func movedServers() []mutant {
 		{
 			name: "server-not-compared", promise: "P8", breaks: "a worker that lives through a failover does not look what was forgotten",
 			test: command{pkg: "delivery", run: "^TestALivingWorkerLooksWhatAnotherServerForgot$"}, says: "waited in vain",
-			edits: []edit{{"delivery/sql/takeover.sql", " AND l.taken_on = pg_postmaster_start_time() THEN", " THEN"}},
+			edits: []edit{{"delivery/pgstore/sql/takeover.sql", " AND l.taken_on = pg_postmaster_start_time() THEN", " THEN"}},
 		},
 		{
 			name: "failover-before-the-first-claim", promise: "P8", breaks: "a failover between a worker's first takeover and its first claim goes unnoticed",
 			test: command{pkg: "delivery", run: "^TestAFailoverBeforeTheFirstClaimIsNoticed$"}, says: "waited in vain",
-			edits: []edit{{"delivery/sql/claim.sql", "SELECT 1 /\n         -- include: as_left\n                AS one", "SELECT 1 AS one"}},
+			edits: []edit{{"delivery/pgstore/sql/claim.sql", "SELECT 1 /\n         -- include: as_left\n                AS one", "SELECT 1 AS one"}},
 		},
 		{
 			name: "takeover-without-a-name", promise: "P4", breaks: "what a worker knew before a takeover counts behind it",
 			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "behind another takeover: <nil>",
-			edits: []edit{{"delivery/standing.go", "1 + rand.Int64N(math.MaxInt64>>1)", "1 + 0*rand.Int64N(math.MaxInt64>>1)"}},
+			edits: []edit{{"delivery/pgstore/takeover.go", "1 + rand.Int64N(math.MaxInt64>>1)", "1 + 0*rand.Int64N(math.MaxInt64>>1)"}},
 		},
 		{
 			name: "marks-are-not-counted", promise: "P4", breaks: "a mark leaves the row as it was, so that a forgotten one does not show",
 			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "behind two marks: <nil>",
-			edits: []edit{{"delivery/sql/mark.sql", "SET revision        = locked.revision + 1,", "SET revision        = locked.revision,"}},
+			edits: []edit{{"delivery/pgstore/sql/mark.sql", "SET revision        = locked.revision + 1,", "SET revision        = locked.revision,"}},
 		},
 		{
 			name: "mark-is-not-made-again", promise: "P4", breaks: "a mark whose answer was lost is not known for made",
 			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "with a mark that is under way: ",
-			edits: []edit{{"delivery/sql/takeover.sql", "BETWEEN mine.revision AND mine.revision + 1", "BETWEEN mine.revision AND mine.revision"}},
+			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "BETWEEN mine.revision AND mine.revision + 1", "BETWEEN mine.revision AND mine.revision"}},
 		},
 		{
 			name: "reported-loss-hides-marks", promise: "P4", breaks: "behind a loss that was only reported, marks that a crash took back go unnoticed",
 			test: command{pkg: "delivery", run: "^TestALossThatIsOnlyReportedHidesNoMark$"}, says: "stored .*, want ",
-			edits: []edit{{"delivery/sql/heal.sql", "SET fence_sequence  = 0,\n       stream_sequence = 0", "SET stream_sequence = 0"}},
+			edits: []edit{{"delivery/pgstore/sql/heal.sql", "SET fence_sequence  = 0,\n       stream_sequence = 0", "SET stream_sequence = 0"}},
 		},
 		{
 			name: "healing-forgotten", promise: "P1", breaks: "lost messages that were queued again before a failover which forgot that never come, where another process takes over",
 			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "waited in vain for 3",
-			edits: []edit{{"delivery/standing.go", "is && i >= 0", "false && i >= 0"}},
+			edits: []edit{{"delivery/publisher.go", "is && i >= 0", "false && i >= 0"}},
 		},
 		{
 			name: "older-copy-heals-all", promise: "P4", breaks: "a stream restored from an older copy has everything published again",
 			test: command{pkg: "delivery", run: "^TestALossShowsByTheLifeOfTheRecords$"}, says: "an older copy",
-			edits: []edit{{"delivery/standing.go", " && LifeNumber(s.Lives[i].ID) >= LifeNumber(known.Life); i--", "; i--"}},
+			edits: []edit{{"delivery/publisher.go", " && LifeNumber(s.Lives[i].ID) >= LifeNumber(known.Life); i--", "; i--"}},
 		},
 		{
 			name: "healing-without-end", promise: "P4", breaks: "a failover that forgot nothing has what came since the last loss queued again",
 			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "batches are lost",
-			edits: []edit{{"delivery/sql/heal.sql", "stream_life     = @life,\n              updated_at      = clock_timestamp()\n         FROM held", "stream_life     = coalesce(nullif(p.stream_life, ''), @life),\n              updated_at      = clock_timestamp()\n         FROM held"}},
+			edits: []edit{{"delivery/pgstore/sql/heal.sql", "stream_life     = @life,\n              updated_at      = clock_timestamp()\n         FROM held", "stream_life     = coalesce(nullif(p.stream_life, ''), @life),\n              updated_at      = clock_timestamp()\n         FROM held"}},
 		},
 		{
 			name: "events-of-any-server", promise: "P1, P2", breaks: "events are read from another server than gave out the claim",
 			test: command{pkg: "delivery", run: "^TestEventsAreOfTheServerThatGaveThemOut$"}, says: "the events are asked of the server",
-			edits: []edit{{"delivery/carry.go", "Rehydrate(ctx, found.server,", "Rehydrate(ctx, time.Time{},"}},
+			edits: []edit{{"delivery/publish.go", "Rehydrate(ctx, found.Server,", "Rehydrate(ctx, time.Time{},"}},
 		},
 		{
 			name: "once-ends-amid-a-takeover", promise: "P1", breaks: "a relay that runs once ends while what a look had to drop waits for a takeover",
@@ -120,22 +120,22 @@ func movedServers() []mutant {
 		{
 			name: "any-server-reads", promise: "P1, P2", breaks: "a server that may have forgotten the claim reads its events",
 			test: command{pkg: "delivery", run: "^TestRehydrationAsksTheServerOfTheClaim$"}, says: "one that started before",
-			edits: []edit{{"delivery/sql/events.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
+			edits: []edit{{"delivery/pgstore/sql/events.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
 		},
 		{
 			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
 			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
-			edits: []edit{{"delivery/sql/takeover.sql", "l.revision BETWEEN mine.revision AND mine.revision + 1 AND", "l.revision > 0 AND"}},
+			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "l.revision BETWEEN mine.revision AND mine.revision + 1 AND", "l.revision > 0 AND"}},
 		},
 		{
 			name: "park-taken-back", promise: "P2", breaks: "a park that a crash took back goes unnoticed",
 			test: command{pkg: "delivery", run: "^TestAParkThatCameBackHoldsItsStream$"}, says: "passed what had failed",
-			edits: []edit{{"delivery/sql/claim.sql", "SELECT 1 /\n         -- include: as_left\n                AS one", "SELECT 1 AS one"}},
+			edits: []edit{{"delivery/pgstore/sql/claim.sql", "SELECT 1 /\n         -- include: as_left\n                AS one", "SELECT 1 AS one"}},
 		},
 		{
 			name: "mark-of-another-server", promise: "P1", breaks: "a mark that outlives a failover takes another event for the one that it names",
 			test: command{pkg: "delivery", run: "^TestAMarkOfAnotherServerIsNotMade$"}, says: "stored are \\[1\\]",
-			edits: []edit{{"delivery/sql/mark.sql", "SELECT 1 /\n                -- include: as_left\n                       AS one", "SELECT 1 AS one"}},
+			edits: []edit{{"delivery/pgstore/sql/mark.sql", "SELECT 1 /\n                -- include: as_left\n                       AS one", "SELECT 1 AS one"}},
 		},
 	}
 }

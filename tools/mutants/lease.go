@@ -20,9 +20,9 @@ func withoutEpoch(name string, test command, says string, edits ...edit) mutant 
 // database is the ways to let two owners write.
 func database() []mutant {
 	const (
-		mark     = "delivery/sql/mark.sql"
-		park     = "delivery/sql/park.sql"
-		takeover = "delivery/sql/takeover.sql"
+		mark     = "delivery/pgstore/sql/mark.sql"
+		park     = "delivery/pgstore/sql/park.sql"
+		takeover = "delivery/pgstore/sql/takeover.sql"
 		markRow  = "l.lease_owner IS NOT DISTINCT FROM @owner AND l.lease_epoch = mine.epoch"
 		ownerRow = "f.lease_owner IS NOT DISTINCT FROM @owner AND f.lease_epoch = mine.epoch"
 		ownerSet = "AND p.lease_owner IS NOT DISTINCT FROM @owner AND p.lease_epoch = locked.epoch"
@@ -43,12 +43,12 @@ func database() []mutant {
 		{
 			name: "range-not-compared", promise: "P1", breaks: "a row that came into the range of a published batch goes with it",
 			test: command{pkg: "delivery", run: "^TestAMarkOfARangeTakesItsOwnRowsAlone$"}, says: "outbox gives [23], want 4",
-			edits: []edit{{"delivery/sql/mark.sql", "CASE WHEN found.sequences = (@sequences::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END", "1"}},
+			edits: []edit{{"delivery/pgstore/sql/mark.sql", "CASE WHEN found.sequences = (@sequences::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END", "1"}},
 		},
 		{
 			name: "range-counted", promise: "P1", breaks: "a row that came into the range of a published batch goes instead of one that left it",
 			test: command{pkg: "delivery", run: "^TestAMarkOfARangeTakesItsOwnRowsAlone$"}, says: "outbox gives [23], want 4",
-			edits: []edit{{"delivery/sql/mark.sql", "found.sequences = (@sequences::bigint[])[rows.low:rows.high]", "cardinality(found.sequences) = rows.high - rows.low + 1"}},
+			edits: []edit{{"delivery/pgstore/sql/mark.sql", "found.sequences = (@sequences::bigint[])[rows.low:rows.high]", "cardinality(found.sequences) = rows.high - rows.low + 1"}},
 		},
 		withoutEpoch("park", stale, "the epoch changed, and park is written",
 			edit{park, ownerRow, "f.lease_owner IS NOT DISTINCT FROM @owner"}, edit{park, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
@@ -61,7 +61,7 @@ func database() []mutant {
 		withoutEpoch("take", stale, "the epoch changed, and take is written",
 			edit{takeover, "AND lease_epoch = @epoch\nRETURNING fence_sequence", "AND @epoch::bigint IS NOT NULL\nRETURNING fence_sequence"}),
 		withoutEpoch("heal", stale, "the epoch changed, and heal is written",
-			edit{"delivery/sql/heal.sql", "AND p.lease_epoch = @epoch),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first", "AND @epoch::bigint IS NOT NULL),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first"}),
+			edit{"delivery/pgstore/sql/heal.sql", "AND p.lease_epoch = @epoch),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first", "AND @epoch::bigint IS NOT NULL),\n     page AS MATERIALIZED (\n       SELECT d.id, d.first"}),
 		withoutEpoch("raise", stale, "the epoch changed, and raise is written",
 			edit{takeover, "AND lease_epoch = @epoch\n   AND lease_epoch < @known", "AND @epoch::bigint IS NOT NULL\n   AND lease_epoch < @known"}),
 		withoutEpoch("unblock", stale, "the epoch changed, and unblock is written",
@@ -80,12 +80,12 @@ func database() []mutant {
 		{
 			name: "row-not-compared", promise: "P4", breaks: "marks that a crash took back go unnoticed",
 			test: command{pkg: "delivery", run: "^TestMarksThatCameBackArePublishedOnce$"}, says: "[0-9]+ messages are stored, want 11",
-			edits: []edit{{"delivery/sql/takeover.sql", "l.revision BETWEEN mine.revision AND mine.revision + 1 AND", "l.revision > 0 AND"}},
+			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "l.revision BETWEEN mine.revision AND mine.revision + 1 AND", "l.revision > 0 AND"}},
 		},
 		{
 			name: "watermark-held", promise: "P1", breaks: "a worker that stops amid a claim keeps the others from moving the watermark",
 			test: command{pkg: "delivery", run: "^TestALookThatStopsHoldsNoWatermark$"}, says: "could not obtain lock",
-			edits: []edit{{"delivery/claim.go", "s.sql.Prove.Queue(", "s.sql.Advance.Queue("}},
+			edits: []edit{{"delivery/pgstore/claim.go", "s.sql.Prove.Queue(", "s.sql.Advance.Queue("}},
 		},
 	}
 }
@@ -192,8 +192,8 @@ func neighbourClocks() []mutant {
 			name: "resize-by-the-clock", promise: "P2", breaks: "what was published before a resize is healed into the former partition after a clock stepped back",
 			test: command{pkg: "delivery", run: "^TestWhatWasPublishedBeforeAResizeIsHealed$/clock"}, says: "came back in partition",
 			edits: []edit{
-				{"delivery/sql/heal.sql", "AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM", "AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM"},
-				{"delivery/sql/heal.sql", "ON d.id <= s.resized_delivery", "ON d.published_at < s.resized_at"},
+				{"delivery/pgstore/sql/heal.sql", "AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM", "AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM"},
+				{"delivery/pgstore/sql/heal.sql", "ON d.id <= s.resized_delivery", "ON d.published_at < s.resized_at"},
 			},
 		},
 		{
@@ -209,12 +209,12 @@ func neighbourClocks() []mutant {
 		{
 			name: "rate-of-before-the-step", promise: "P8", breaks: "what was published before the clock stepped back is counted as published now",
 			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
-			edits: []edit{{"delivery/sql/statistics.sql", "b.published_at <= (SELECT at FROM present)", "b.published_at < 'infinity'"}},
+			edits: []edit{{"delivery/pgstore/sql/statistics.sql", "b.published_at <= (SELECT at FROM present)", "b.published_at < 'infinity'"}},
 		},
 		{
 			name: "stalled-behind-the-clock", promise: "P8", breaks: "a transaction that holds all back is not named while the database's clock is behind",
 			test: command{pkg: "delivery", run: "^TestWhatHoldsTheWatermarkIsNamedBehindAClockThatSteppedBack$"}, says: "it waits for 0s",
-			edits: []edit{{"delivery/sql/watermark.sql", " OR n.candidate_at > clock_timestamp())", ")"}},
+			edits: []edit{{"delivery/pgstore/sql/watermark.sql", " OR n.candidate_at > clock_timestamp())", ")"}},
 		},
 		{
 			name: "frozen-by-the-vanished", promise: "P5", breaks: "a machine that vanished keeps the outbox frozen behind a clock that stepped back",

@@ -51,7 +51,7 @@ func monitor() []mutant {
 		{
 			name: "rate-of-minutes", promise: "P8", breaks: "what is shown as published per second is of another time",
 			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
-			edits: []edit{{"delivery/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},
+			edits: []edit{{"delivery/pgstore/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},
 		},
 		{
 			name: "seconds-over-gaps", promise: "P8", breaks: "seconds that nobody looked at are shown as if nothing was published in them",

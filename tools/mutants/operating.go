@@ -54,7 +54,7 @@ func operating() []mutant {
 			name: "stored-events-ignored", promise: "settings", breaks: "commands look for events where the workers do not",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryCommandReadsTheStoredEvents$"}, says: "is wanted",
 			edits: []edit{
-				{"cmd/postrider/database.go", "delivery.ParseRelation(info.Events)", "delivery.ParseRelation(cmp.Or(schema.DefaultEvents, info.Events))"},
+				{"cmd/postrider/database.go", "pgstore.ParseRelation(info.Events)", "pgstore.ParseRelation(cmp.Or(schema.DefaultEvents, info.Events))"},
 				{"cmd/postrider/database.go", "import (\n", "import (\n\t\"cmp\"\n"},
 			},
 		},
@@ -82,7 +82,7 @@ func worker() []mutant {
 		{
 			name: "connections-keep-events", promise: "P8", breaks: "each connection of a worker keeps the largest event that it read",
 			test: command{pkg: "delivery", run: "^TestAConnectionLetsGoOfALargeEvent$"}, says: "MiB are held before",
-			edits: []edit{{"delivery/rehydrate.go", "	s.sql.LetGo.Queue(batch, nil)\n", ""}},
+			edits: []edit{{"delivery/pgstore/rehydrate.go", "	s.sql.LetGo.Queue(batch, nil)\n", ""}},
 		},
 		{
 			name: "inbox-unpacks-anything", promise: "rights", breaks: "a producer's own Content-Encoding fills a consumer's memory",

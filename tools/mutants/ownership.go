@@ -22,12 +22,12 @@ func ownership() []mutant {
 		{
 			name: "ownership-unbounded", promise: "P6", breaks: "the history of ownership grows without a bound",
 			test: command{pkg: "delivery", run: "^TestTheSweeperDeletesOnlyWhatIsOver$"}, says: "7 changes of ownership",
-			edits: []edit{{"delivery/retention.go", "{s.store.sql.RetainOwnership, s.cfg.Ownership},", ""}},
+			edits: []edit{{"delivery/pgstore/retention.go", "{s.store.sql.RetainOwnership, s.cfg.Ownership},", ""}},
 		},
 		{
 			name: "marks-told-of-too-long", promise: "P8", breaks: "marks that failed are told of when the lease is lost",
 			test: command{pkg: "delivery", run: "^TestMarksOfALostLeaseAreNotToldOf$"}, says: "the board says",
-			edits: []edit{{"delivery/settle.go", "\t\tr.cfg.Board.Report(\"marks of \"+boardName(id), nil) // they are the heir's\n", ""}},
+			edits: []edit{{"delivery/marker.go", "\t\tr.cfg.Board.Report(\"marks of \"+boardName(id), nil) // they are the heir's\n", ""}},
 		},
 		{
 			name: "pause-told-of-too-long", promise: "P8", breaks: "a partition that pauses alone is told of when the lease is lost",
@@ -41,13 +41,13 @@ func ownership() []mutant {
 		},
 		{
 			name: "durable-by-ordering", promise: "P1", breaks: "with ordering stream nobody asks whether what is queued is durable",
-			test: command{pkg: "delivery", run: "^TestTheOrderOfStreamsNeedsDurabilityAlone$"}, says: "of streams whose events are not durable: <nil>",
-			edits: []edit{{"delivery/preconditions.go", "(o != OrderStream || v.anyOrder)", "o != OrderStream"}},
+			test: command{pkg: "delivery/pgstore", run: "^TestTheOrderOfStreamsNeedsDurabilityAlone$"}, says: "of streams whose events are not durable: <nil>",
+			edits: []edit{{"delivery/pgstore/preconditions.go", "(o != delivery.OrderStream || v.anyOrder)", "o != OrderStream"}},
 		},
 		{
 			name: "kept-over-a-failover", promise: "P1, P4", breaks: "what was kept of an event is published as the one that has its sequence after a failover",
 			test: command{pkg: "delivery", run: "^TestAnotherServersEventsAreReadAnew$"}, says: "it is kept for another server's",
-			edits: []edit{{"delivery/carry.go", "b.server.UnixMicro()}", "0}"}},
+			edits: []edit{{"delivery/publish.go", "b.Server.UnixMicro()}", "0}"}},
 		},
 		{
 			name: "records-for-each-subject", promise: "P4", breaks: "a stream that drops records of a subject is taken for fit",

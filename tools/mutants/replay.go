@@ -89,7 +89,7 @@ func rehearsals() []mutant {
 		{
 			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
-			edits: []edit{{"delivery/rehearse.go", "s.failed.Add(streamKey{m.Partition, m.Stream}, true)", "_ = s.failed"}},
+			edits: []edit{{"delivery/rehearse.go", "s.failed.Add(StreamKey{m.Partition, m.Stream}, true)", "_ = s.failed"}},
 		},
 		{
 			name: "shadow-passes-dead", promise: "rehearsal", breaks: "it publishes what waits behind a message that is dead",

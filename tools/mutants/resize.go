@@ -38,7 +38,7 @@ func resizes() []mutant {
 		{
 			name: "healed-where-it-was", promise: "P2", breaks: "lost messages come back in the partition that published them, whatever its streams are",
 			test: command{pkg: "delivery", run: healed}, says: "is stored as|came back in partition",
-			edits: []edit{{"delivery/sql/heal.sql", "coalesce({routing_key}, e.stream_id), 'UTF8')), s.partition_count)", "coalesce({routing_key}, e.stream_id), 'UTF8')), 1)"}},
+			edits: []edit{{"delivery/pgstore/sql/heal.sql", "coalesce({routing_key}, e.stream_id), 'UTF8')), s.partition_count)", "coalesce({routing_key}, e.stream_id), 'UTF8')), 1)"}},
 		},
 		{
 			name: "gaps-by-place", promise: "P8", breaks: "gaps detect believes what lies at a position, or beyond the stream's end",

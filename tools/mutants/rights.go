@@ -376,8 +376,8 @@ func grants() []mutant {
 		},
 		{
 			name: "own-tables-by-pattern", promise: "P8", breaks: "row-level security of an application's own table keeps workers from starting",
-			test: command{pkg: "delivery", run: "^TestFaultsOfWritesAreOfOurTables$"}, says: "an application's own table: policies",
-			edits: []edit{{"delivery/sql/checks/preconditions.sql", "c.relname = ANY ({outbox_tables}) AND c.relkind", "c.relname LIKE 'outbox%' AND c.relkind"}},
+			test: command{pkg: "delivery/pgstore", run: "^TestFaultsOfWritesAreOfOurTables$"}, says: "an application's own table: policies",
+			edits: []edit{{"delivery/pgstore/sql/checks/preconditions.sql", "c.relname = ANY ({outbox_tables}) AND c.relkind", "c.relname LIKE 'outbox%' AND c.relkind"}},
 		},
 		{
 			name: "names-of-parts-unsaid", promise: "P8", breaks: "events are split although a table has the name of a part, and the error is PostgreSQL's",
@@ -386,8 +386,8 @@ func grants() []mutant {
 		},
 		{
 			name: "faults-of-writes-once", promise: "P8", breaks: "a captured table whose trigger is disabled while workers run is named by no worker",
-			test: command{pkg: "delivery", run: "^TestFaultsOfWritesAreOfOurTables$"}, says: "writes have",
-			edits: []edit{{"delivery/preconditions.go", "\t\tfor _, f := range t.Flaws {", "\t\tfor _, f := range t.Flaws[:0] {"}},
+			test: command{pkg: "delivery/pgstore", run: "^TestFaultsOfWritesAreOfOurTables$"}, says: "writes have",
+			edits: []edit{{"delivery/pgstore/preconditions.go", "\t\tfor _, f := range t.Flaws {", "\t\tfor _, f := range t.Flaws[:0] {"}},
 		},
 		{
 			name: "adopt-deletes-by-name", promise: "rights", breaks: "a row goes from the table that has the name of an adopted one by now",

@@ -3,7 +3,7 @@ package main
 // decided is how claims end at what the watermark proves.
 const decided = "(SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)"
 
-const claimFile = "delivery/sql/claim.sql"
+const claimFile = "delivery/pgstore/sql/claim.sql"
 
 // fenceTest is a test of the fence on a stream of one server; three tell nothing else of a mutant.
 func fenceTest(name string) command {
@@ -79,17 +79,17 @@ func stream() []mutant {
 		{
 			name: "healed-beside-a-replay", promise: "P4", breaks: "what a replay queues while a lost stream is healed is queued twice",
 			test: command{pkg: "delivery", run: "^TestWhatAReplayQueuedMeanwhileIsNotHealed$"}, says: "want one lost and none queued",
-			edits: []edit{{"delivery/heal.go", "\ts.sql.HealOwn.Queue(batch, pg.Args{\"partition\": l.Partition})\n", ""}},
+			edits: []edit{{"delivery/pgstore/heal.go", "\ts.sql.HealOwn.Queue(batch, pg.Args{\"partition\": l.Partition})\n", ""}},
 		},
 		{
 			name: "healed-by-the-first-page", promise: "P1", breaks: "the first page of a healing ends the loss",
 			test: command{pkg: "delivery", run: "^TestALongHistoryIsHealedInPages$"}, says: "the heir saw no loss",
-			edits: []edit{{"delivery/sql/heal.sql", "AND (SELECT count(*) FROM page) < @most),", "AND @most > 0),"}},
+			edits: []edit{{"delivery/pgstore/sql/heal.sql", "AND (SELECT count(*) FROM page) < @most),", "AND @most > 0),"}},
 		},
 		{
 			name: "healed-as-before", promise: "P8", breaks: "what was published once more, and is on another page, comes back as what it was first",
 			test: command{pkg: "delivery", run: "^TestALongHistoryIsHealedInPages$"}, says: "the first page healed .Lost:100",
-			edits: []edit{{"delivery/sql/heal.sql", "WHERE d.generations IS NOT NULL AND d.partition_key = @partition", "WHERE false AND d.partition_key = @partition"}},
+			edits: []edit{{"delivery/pgstore/sql/heal.sql", "WHERE d.generations IS NOT NULL AND d.partition_key = @partition", "WHERE false AND d.partition_key = @partition"}},
 		},
 		{
 			name: "scheduled-above-watermark", promise: "P2", breaks: "a scheduled event whose time has come passes writers below it",
@@ -112,13 +112,13 @@ func room() []mutant {
 	return []mutant{
 		{
 			name: "horizon-without-writers", promise: "metrics", breaks: "a transaction that has written and idles holds vacuum back unseen",
-			test: command{pkg: "delivery", run: "^TestHorizonSeesAnOpenTransaction$"}, says: "with an open transaction: .Transactions:[0-2]",
-			edits: []edit{{"delivery/sql/statistics.sql", ", (a.backend_xid)", ""}},
+			test: command{pkg: "delivery/pgstore", run: "^TestHorizonSeesAnOpenTransaction$"}, says: "with an open transaction: .Transactions:[0-2]",
+			edits: []edit{{"delivery/pgstore/sql/statistics.sql", ", (a.backend_xid)", ""}},
 		},
 		{
 			name: "trim-of-unmarked", promise: "P4", breaks: "records are removed of which the database does not know",
 			test: command{pkg: "delivery", run: "^TestRecordsOfBatchesThatAreNotMarkedStay$"}, says: "stored .*, want ",
-			edits: []edit{{"delivery/retention.go", "return f.recorded >= last || f.stage", "return true || f.stage"}},
+			edits: []edit{{"delivery/trim.go", "return f.recorded >= last || f.state", "return true || f.state"}},
 		},
 		{
 			name: "trim-one-too-many", promise: "P4", breaks: "a trim removes the record up to which the database knows",

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-const advance = "delivery/sql/watermark.sql"
+const advance = "delivery/pgstore/sql/watermark.sql"
 
 // proving is how a claim begins.
 const proving = "\tif limits.Watermark {\n\t\ts.sql.Prove.Queue(batch, pg.Args{\"relation\": s.events, \"apart\": max(1, limits.Apart)}).\n\t\t\tQueryRow(func(row pgx.Row) error { return row.Scan(&c.Watermark.Safe, &c.Watermark.Highest, &c.Advance, nil) })\n\t}\n"
@@ -77,7 +77,7 @@ func watermark() []mutant {
 		{
 			name: "proofs-shared", promise: "P1", breaks: "what one outbox has proven in a session is taken for another's",
 			test: command{pkg: "delivery", run: "^TestOutboxesInOneSessionProveForThemselves$"}, says: "the other outbox is proven up to [1-9]",
-			edits: []edit{{"delivery/store.go", `[]byte(schema+" "+columns.Relation)`, `[]byte("")`}},
+			edits: []edit{{"delivery/pgstore/store.go", `[]byte(schema+" "+columns.Relation)`, `[]byte("")`}},
 		},
 		snapshotProof("snapshot-xmax", "safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",
 			"above_the_snapshot"),
@@ -87,13 +87,13 @@ func watermark() []mutant {
 			name: "rows-before-check", promise: "P1", breaks: "rows are read with the look for writers, not after it",
 			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
-				{"delivery/claim.go", proving, ""},
-				{"delivery/claim.go", "limits.Watermark,\n\t\t}", "false,\n\t\t}"},
+				{"delivery/pgstore/claim.go", proving, ""},
+				{"delivery/pgstore/claim.go", "limits.Watermark,\n\t\t}", "false,\n\t\t}"},
 				{claimFile, "mine.after\n            AND r.global_sequence <= " + decided, "mine.after\n            AND r.global_sequence <= (SELECT CASE WHEN @proven::boolean AND false THEN 0::bigint ELSE @up_to END)"},
-				{"delivery/claim.go", "\ts.sql.Server.Queue(batch,", proving + "\ts.sql.Server.Queue(batch,"},
+				{"delivery/pgstore/claim.go", "\ts.sql.Server.Queue(batch,", proving + "\ts.sql.Server.Queue(batch,"},
 				{
-					"delivery/claim.go", "\tif !policy.passes() {\n\t\tparked = dueOnly(",
-					"\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n\tif !policy.passes() {\n\t\tparked = dueOnly(",
+					"delivery/pgstore/claim.go", "\tif !policy.Passes() {\n\t\tparked = dueOnly(",
+					"\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n\tif !policy.Passes() {\n\t\tparked = dueOnly(",
 				},
 			},
 		},
@@ -115,7 +115,7 @@ func watermark() []mutant {
 		{
 			name: cursorByStream, promise: "P1", breaks: "ordering stream claims above a cursor",
 			test: command{pkg: "delivery", run: "^TestALateCommitIsNotSkipped$"}, says: `waited in vain for 2 from .*'published'`,
-			edits: []edit{{"delivery/flow.go", "if r.cfg.Ordering == OrderPartition && (time.Since(", "if (time.Since("}},
+			edits: []edit{{"delivery/state.go", "if r.cfg.Ordering == OrderPartition && (time.Since(", "if (time.Since("}},
 		},
 	}
 }

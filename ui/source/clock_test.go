@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/outbox/schema"
@@ -22,7 +22,7 @@ func TestSecondsGoOnBehindAClockThatSteppedBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := pgtest.Pool(t, server.URL())
-	store, err := delivery.NewStore(t.Context(), pool, "public", delivery.Relation{})
+	store, err := pgstore.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

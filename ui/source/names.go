@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // MostNames is how many topics, and how many types, are told apart.
@@ -19,7 +20,7 @@ type NameLoad struct {
 	// PerSecond is what was published lately; nil: that is not known.
 	PerSecond *float64
 	// Share is what the outbox holds; nil: that is not known.
-	Share *delivery.Share
+	Share *pgstore.Share
 }
 
 // TopicLoads is what each topic does, with these many published a second; nil: that is not known.
@@ -40,7 +41,7 @@ func (s Snapshot) TypeLoads(rates map[string]float64) []NameLoad {
 
 // nameLoads joins what is published a second, by topic or by type, with what the outbox holds: those names first of which most is
 // published, then those with most dead. Nil rates are not known, nor are nil shares. Beyond MostNames they count as the other ones.
-func nameLoads(rates map[string]float64, shares map[string]delivery.Share) []NameLoad {
+func nameLoads(rates map[string]float64, shares map[string]pgstore.Share) []NameLoad {
 	var list []NameLoad
 	other := NameLoad{Name: delivery.OtherName, Other: true}
 	add := func(name string) {
@@ -51,7 +52,7 @@ func nameLoads(rates map[string]float64, shares map[string]delivery.Share) []Nam
 		if share, known := shares[name]; known {
 			one.Share = &share
 		} else if rest, all := shares[delivery.OtherName]; all && rest.Dead == 0 && rest.Oldest == 0 {
-			one.Share = &delivery.Share{Unknown: rest.Unknown} // it is not among the others either
+			one.Share = &pgstore.Share{Unknown: rest.Unknown} // it is not among the others either
 		}
 		if one.Other {
 			other = one
@@ -109,7 +110,7 @@ func (n NameLoad) with(more NameLoad) NameLoad {
 		n.PerSecond = new(n.rate() + *more.PerSecond)
 	}
 	if more.Share != nil {
-		n.Share = &delivery.Share{
+		n.Share = &pgstore.Share{
 			Dead: n.dead() + more.Share.Dead, Oldest: max(n.oldest(), more.Share.Oldest), Unknown: more.Share.Unknown && n.oldest() == 0,
 		}
 	}

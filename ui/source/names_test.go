@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // What is published is joined with what waits and is dead, and nothing is claimed of a name that may be among the others.
@@ -24,17 +24,17 @@ func TestNameLoadsClaimNothingThatIsNotKnown(t *testing.T) {
 		}
 		return text
 	}
-	dead := delivery.Share{Dead: 3, Oldest: time.Minute}
+	dead := pgstore.Share{Dead: 3, Oldest: time.Minute}
 	for want, s := range map[string]Snapshot{
-		"[new: 9, 0 dead 0s old: 2, 3 dead 1m0s other: 1, 0 dead 0s]": {Named: &delivery.Named{ByTopic: map[string]delivery.Share{"old": dead, "other": {}}}},
-		"[new: 9, - old: 2, 3 dead 1m0s other: 1, 1 dead 0s]":         {Named: &delivery.Named{ByTopic: map[string]delivery.Share{"old": dead, "other": {Dead: 1}}}},
+		"[new: 9, 0 dead 0s old: 2, 3 dead 1m0s other: 1, 0 dead 0s]": {Named: &pgstore.Named{ByTopic: map[string]pgstore.Share{"old": dead, "other": {}}}},
+		"[new: 9, - old: 2, 3 dead 1m0s other: 1, 1 dead 0s]":         {Named: &pgstore.Named{ByTopic: map[string]pgstore.Share{"old": dead, "other": {Dead: 1}}}},
 		"[new: 9, - old: 2, - other: 1, -]":                           {},
 	} {
 		if got := fmt.Sprint(written(s.TopicLoads(map[string]float64{"old": 2, "new": 9, "": 1}))); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	s := Snapshot{Named: &delivery.Named{ByType: map[string]delivery.Share{"old": dead}}}
+	s := Snapshot{Named: &pgstore.Named{ByType: map[string]pgstore.Share{"old": dead}}}
 	if got := fmt.Sprint(written(s.TypeLoads(nil))); got != "[old: -, 3 dead 1m0s]" {
 		t.Errorf("without rates: %s", got)
 	}

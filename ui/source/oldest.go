@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -18,7 +19,7 @@ type oldestReader struct {
 	topics, types delivery.Names // that are told apart
 }
 
-func (o *oldestReader) named(ctx context.Context, store *delivery.Store) (delivery.Named, error) {
+func (o *oldestReader) named(ctx context.Context, store *pgstore.Store) (pgstore.Named, error) {
 	o.mu.Lock()
 	from := o.start
 	o.mu.Unlock()
@@ -26,7 +27,7 @@ func (o *oldestReader) named(ctx context.Context, store *delivery.Store) (delive
 }
 
 // count counts the backlog and begins anew where the rows begin.
-func (o *oldestReader) count(ctx context.Context, store *delivery.Store) (delivery.Backlog, error) {
+func (o *oldestReader) count(ctx context.Context, store *pgstore.Store) (pgstore.Backlog, error) {
 	b, err := store.Backlog(ctx)
 	if err != nil {
 		return b, err
@@ -41,7 +42,7 @@ func (o *oldestReader) count(ctx context.Context, store *delivery.Store) (delive
 	return b, nil
 }
 
-func (o *oldestReader) read(ctx context.Context, store *delivery.Store) (delivery.Oldest, error) {
+func (o *oldestReader) read(ctx context.Context, store *pgstore.Store) (pgstore.Oldest, error) {
 	o.mu.Lock()
 	from, counts := o.start, o.counts
 	o.mu.Unlock()

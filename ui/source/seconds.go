@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 const secondsKept = 5 * time.Minute
@@ -26,7 +26,7 @@ type published struct {
 	seconds   []Second
 }
 
-func (r *recentReader) look(ctx context.Context, store *delivery.Store) (published, error) {
+func (r *recentReader) look(ctx context.Context, store *pgstore.Store) (published, error) {
 	began := time.Now()
 	within := secondsKept + time.Second // the first one is cut
 	if !r.read.IsZero() {
@@ -41,7 +41,7 @@ func (r *recentReader) look(ctx context.Context, store *delivery.Store) (publish
 }
 
 // add joins a look to those before it, and begins anew where there is a gap between them, or the clock has stepped back.
-func (r *recentReader) add(recent delivery.Recent) []Second {
+func (r *recentReader) add(recent pgstore.Recent) []Second {
 	from := recent.Since.Add(time.Second - 1).Truncate(time.Second) // the first second that is whole
 	if r.at.IsZero() || from.After(r.at) || recent.At.Before(r.at) {
 		r.since, r.seconds = from, map[int64]int64{}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // base is a whole second, after returns times behind it.
@@ -13,10 +13,10 @@ var base = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 func after(d time.Duration) time.Time { return base.Add(d) }
 
 // look is what the database gives at some time about that long, with so many events in each whole second.
-func look(at time.Time, within time.Duration, perSecond int64) delivery.Recent {
-	r := delivery.Recent{At: at, Since: at.Add(-within)}
+func look(at time.Time, within time.Duration, perSecond int64) pgstore.Recent {
+	r := pgstore.Recent{At: at, Since: at.Add(-within)}
 	for s := r.Since.Truncate(time.Second); s.Before(at); s = s.Add(time.Second) {
-		r.Seconds = append(r.Seconds, delivery.Second{At: s, Published: perSecond})
+		r.Seconds = append(r.Seconds, pgstore.Second{At: s, Published: perSecond})
 	}
 	return r
 }
@@ -41,7 +41,7 @@ func TestSecondsAreThoseThatWereLookedAt(t *testing.T) {
 	// What is looked at again may have grown: a batch was committed after the look.
 	want("the next one", r.add(look(after(5100*time.Millisecond), 3*time.Second, 9)), after(time.Second), 7, 7, 9, 9)
 	// A second in which nothing was published is known, too.
-	want("in silence", r.add(delivery.Recent{At: after(7 * time.Second), Since: after(4 * time.Second)}), after(time.Second), 7, 7, 9, 0, 0, 0)
+	want("in silence", r.add(pgstore.Recent{At: after(7 * time.Second), Since: after(4 * time.Second)}), after(time.Second), 7, 7, 9, 0, 0, 0)
 	// What lies between two looks is not known.
 	want("after a gap", r.add(look(after(20*time.Second), 2*time.Second, 1)), after(18*time.Second), 1, 1)
 

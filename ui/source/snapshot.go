@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/condition"
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/lease"
 )
 
@@ -42,13 +42,13 @@ type Snapshot struct {
 	// long, none where the source does not tell.
 	Seconds []Second
 	// Named is what waits and what is dead by topic and by type; nil where it is not known yet.
-	Named *delivery.Named
+	Named *pgstore.Named
 	// Frozen says that nobody may hold a lease now, as the partitions change.
 	Frozen bool
 	// ReadOnly says that nobody can write to the database.
 	ReadOnly bool
 	// WriteFaults name writes that fail or have no events, as of half a minute ago at most; nil where they are not known.
-	WriteFaults []delivery.Violation
+	WriteFaults []pgstore.Violation
 	// Own is what keeps the reading process from delivering, if it is a worker.
 	Own []condition.Condition
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/condition"
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -27,7 +27,7 @@ type Config struct {
 	// Workers, Leases and Deliveries are read, never written. Required.
 	Workers    *heartbeat.Store
 	Leases     *lease.Store
-	Deliveries *delivery.Store
+	Deliveries *pgstore.Store
 	// Strategy is the assignment the workers use; it tells how many partitions each of them should own. Required.
 	Strategy partition.Strategy
 	// HeartbeatTTL is the lifetime the workers give a heartbeat, from which its age follows. Defaults to unknown, and then no age is shown.
@@ -88,14 +88,14 @@ const (
 // watermark's may hang on the events relation, so these are read less often the longer it takes.
 type storeSource struct {
 	config    Config
-	backlog   paced[delivery.Backlog]
-	oldest    paced[delivery.Oldest]
-	named     paced[delivery.Named]
+	backlog   paced[pgstore.Backlog]
+	oldest    paced[pgstore.Oldest]
+	named     paced[pgstore.Named]
 	reader    oldestReader
 	watermark paced[Watermark]
 	latency   paced[*Latency]
 	published paced[published]
-	faults    paced[[]delivery.Violation]
+	faults    paced[[]pgstore.Violation]
 	recent    recentReader
 }
 
@@ -107,9 +107,9 @@ func New(config Config) (Source, error) {
 	config.BacklogShare = cmp.Or(config.BacklogShare, defaultBacklogShare)
 	over := config.Closing
 	return &storeSource{
-		config: config, backlog: paced[delivery.Backlog]{over: over}, oldest: paced[delivery.Oldest]{over: over}, named: paced[delivery.Named]{over: over},
+		config: config, backlog: paced[pgstore.Backlog]{over: over}, oldest: paced[pgstore.Oldest]{over: over}, named: paced[pgstore.Named]{over: over},
 		watermark: paced[Watermark]{most: watermarkPause, over: over}, latency: paced[*Latency]{over: over}, published: paced[published]{over: over},
-		faults: paced[[]delivery.Violation]{most: faultsPause, over: over},
+		faults: paced[[]pgstore.Violation]{most: faultsPause, over: over},
 	}, nil
 }
 
@@ -127,13 +127,13 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	backlog, err := s.backlog.get(ctx, s.config.BacklogShare, func(ctx context.Context) (delivery.Backlog, error) {
+	backlog, err := s.backlog.get(ctx, s.config.BacklogShare, func(ctx context.Context) (pgstore.Backlog, error) {
 		return s.reader.count(ctx, s.config.Deliveries)
 	})
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
-	oldest, err := s.oldest.get(ctx, s.config.BacklogShare, func(ctx context.Context) (delivery.Oldest, error) {
+	oldest, err := s.oldest.get(ctx, s.config.BacklogShare, func(ctx context.Context) (pgstore.Oldest, error) {
 		return s.reader.read(ctx, s.config.Deliveries)
 	})
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *storeSource) Ownership(ctx context.Context, q lease.HistoryQuery) (leas
 }
 
 // readFaults is nil where nothing is known.
-func (s *storeSource) readFaults(ctx context.Context) []delivery.Violation {
+func (s *storeSource) readFaults(ctx context.Context) []pgstore.Violation {
 	soon, cancel := context.WithTimeout(ctx, faultsWait)
 	defer cancel()
 	faults, err := s.faults.get(soon, faultsShare, s.config.Deliveries.WriteFaults)
@@ -205,10 +205,10 @@ func (s *storeSource) readFaults(ctx context.Context) []delivery.Violation {
 }
 
 // readNamed waits for nothing: the first answer may come with a later snapshot.
-func (s *storeSource) readNamed(ctx context.Context) *delivery.Named {
+func (s *storeSource) readNamed(ctx context.Context) *pgstore.Named {
 	soon, cancel := context.WithTimeout(ctx, pacedWait)
 	defer cancel()
-	named, err := s.named.get(soon, s.config.BacklogShare, func(ctx context.Context) (delivery.Named, error) {
+	named, err := s.named.get(soon, s.config.BacklogShare, func(ctx context.Context) (pgstore.Named, error) {
 		return s.reader.named(ctx, s.config.Deliveries)
 	})
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *storeSource) readLatency(ctx context.Context) (*Latency, error) {
 
 // newWatermark lets time count only while somebody is waited for: a worker notes
 // what it waits for, and when all workers are gone nobody takes the note back.
-func newWatermark(stall delivery.Stall, leases lease.Snapshot) Watermark {
+func newWatermark(stall pgstore.Stall, leases lease.Snapshot) Watermark {
 	w := Watermark{Safe: stall.Safe, Highest: stall.Highest}
 	for _, row := range leases.Rows {
 		w.Unused = w.Unused || row.Delivered > stall.Safe
@@ -269,7 +269,7 @@ func newWatermark(stall delivery.Stall, leases lease.Snapshot) Watermark {
 }
 
 // compose joins what the stores returned. It is a function of its arguments.
-func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery.Backlog, minutes []delivery.Minute,
+func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog pgstore.Backlog, minutes []pgstore.Minute,
 	strategy partition.Strategy, heartbeatTTL time.Duration,
 ) Snapshot {
 	// The latest passes over stores that had no row to read a time from.
@@ -295,7 +295,7 @@ func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog delivery
 		snapshot.Workers = append(snapshot.Workers, worker)
 	}
 
-	counts := make(map[partition.ID]delivery.PartitionBacklog, len(backlog.Partitions))
+	counts := make(map[partition.ID]pgstore.PartitionBacklog, len(backlog.Partitions))
 	for _, b := range backlog.Partitions {
 		counts[b.Partition] = b
 	}
@@ -326,7 +326,7 @@ func workerState(w heartbeat.Worker) WorkerState {
 }
 
 // withOldest puts ages that are younger than the counts in their place.
-func withOldest(b delivery.Backlog, oldest delivery.Oldest) delivery.Backlog {
+func withOldest(b pgstore.Backlog, oldest pgstore.Oldest) pgstore.Backlog {
 	if !oldest.At.After(b.At) {
 		return b
 	}

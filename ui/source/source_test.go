@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -32,10 +32,10 @@ func TestComposeJoinsTheStores(t *testing.T) {
 		{Partition: 3, PausedAt: &paused},
 		{Partition: 4, Owner: draining, Left: time.Second},
 	}}
-	backlog := delivery.Backlog{At: at.Add(-4 * time.Second), Partitions: []delivery.PartitionBacklog{
+	backlog := pgstore.Backlog{At: at.Add(-4 * time.Second), Partitions: []pgstore.PartitionBacklog{
 		{Partition: 0, Pending: 3, OldestPending: time.Minute}, {Partition: 3, Dead: 1, Blocked: 2, Failed: 3, Scheduled: 4},
 	}}
-	minutes := []delivery.Minute{{At: at, Published: 60, Failed: 1, Retried: 2, Skipped: 3}}
+	minutes := []pgstore.Minute{{At: at, Published: 60, Failed: 1, Retried: 2, Skipped: 3}}
 
 	got := compose(workers, leases, backlog, minutes, partition.Modulo, 10*time.Second)
 
@@ -76,7 +76,7 @@ func TestComposeJoinsTheStores(t *testing.T) {
 	if got := compose(workers, leases, backlog, nil, partition.Modulo, 0); got.Workers[0].HeartbeatAge != nil {
 		t.Error("an age without a known lifetime")
 	}
-	if got := compose(heartbeat.Snapshot{}, leases, delivery.Backlog{}, nil, partition.Sticky, 0); !got.At.Equal(leases.At) || got.CountsAge() != 0 {
+	if got := compose(heartbeat.Snapshot{}, leases, pgstore.Backlog{}, nil, partition.Sticky, 0); !got.At.Equal(leases.At) || got.CountsAge() != 0 {
 		t.Errorf("without workers: at %v, counts %v older", got.At, got.CountsAge())
 	}
 }
@@ -84,10 +84,10 @@ func TestComposeJoinsTheStores(t *testing.T) {
 func TestAgesThatAreYoungerThanTheCountTakeTheirPlace(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
-	counted := delivery.Backlog{At: at, Partitions: []delivery.PartitionBacklog{
+	counted := pgstore.Backlog{At: at, Partitions: []pgstore.PartitionBacklog{
 		{Partition: 0, Pending: 3, OldestPending: time.Hour}, {Partition: 1}, {Partition: 2, Pending: 9, OldestPending: time.Hour},
 	}}
-	oldest := delivery.Oldest{At: at.Add(time.Minute), Partitions: []delivery.PartitionOldest{
+	oldest := pgstore.Oldest{At: at.Add(time.Minute), Partitions: []pgstore.PartitionOldest{
 		{Partition: 0, Pending: true, Waited: time.Second}, {Partition: 1, Pending: true}, {Partition: 2},
 	}}
 	for i, want := range []time.Duration{time.Second, time.Microsecond, 0} {
@@ -105,7 +105,7 @@ func TestAgesThatAreYoungerThanTheCountTakeTheirPlace(t *testing.T) {
 func TestSourceConfigIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	complete := Config{
-		Workers: &heartbeat.Store{}, Leases: &lease.Store{}, Deliveries: &delivery.Store{}, Strategy: partition.Modulo,
+		Workers: &heartbeat.Store{}, Leases: &lease.Store{}, Deliveries: &pgstore.Store{}, Strategy: partition.Modulo,
 	}
 	if err := complete.Validate(); err != nil {
 		t.Fatal(err)

@@ -9,17 +9,18 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/lease"
 )
 
 func TestStateOfTheWatermark(t *testing.T) {
 	t.Parallel()
-	holder := delivery.Holder{PID: 7, Application: "billing", State: "active", Age: time.Minute}
-	stall := func(safe, highest int64, waiting time.Duration, holders ...delivery.Holder) delivery.Stall {
-		return delivery.Stall{Watermark: delivery.Watermark{Safe: safe, Highest: highest}, Waiting: waiting, Holders: holders}
+	holder := pgstore.Holder{PID: 7, Application: "billing", State: "active", Age: time.Minute}
+	stall := func(safe, highest int64, waiting time.Duration, holders ...pgstore.Holder) pgstore.Stall {
+		return pgstore.Stall{Watermark: delivery.Watermark{Safe: safe, Highest: highest}, Waiting: waiting, Holders: holders}
 	}
 	for name, test := range map[string]struct {
-		stall     delivery.Stall
+		stall     pgstore.Stall
 		delivered int64
 		state     WatermarkState
 		waiting   time.Duration

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 )
 
@@ -37,8 +37,8 @@ type Store struct {
 type queries struct{ Problem, Put, Find, List, Remove, Seen pg.Query }
 
 // New returns a store on the tables of that schema and looks at the events relation's columns: a missing relation or
-// column is delivery.ErrEventsRelation.
-func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relation) (*Store, error) {
+// column is pgstore.ErrEventsRelation.
+func New(ctx context.Context, db pg.Conn, schema string, events pgstore.Relation) (*Store, error) {
 	outbox, err := maintenance.New(db, schema)
 	if err != nil {
 		return nil, fmt.Errorf("contracts: %w", err)

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/contracts"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func newStore(t *testing.T) (*contracts.Store, *pgxpool.Pool) {
 	t.Helper()
 	pool := pgtest.Pool(t, pgtest.Migrated(t, 4))
-	store, err := contracts.New(t.Context(), pool, "public", delivery.Relation{})
+	store, err := contracts.New(t.Context(), pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestWhatWasSeen(t *testing.T) {
 		t.Errorf("seen: %+v, %v", seen, err)
 	}
 	run(t, pool, `CREATE VIEW few AS SELECT sequence, event_type FROM events WHERE event_type = 'old'`)
-	if store, err = contracts.New(t.Context(), pool, "public", delivery.Relation{Name: "few"}); err != nil {
+	if store, err = contracts.New(t.Context(), pool, "public", pgstore.Relation{Name: "few"}); err != nil {
 		t.Fatal(err)
 	}
 	if seen, err = store.Seen(t.Context(), 4); err != nil || len(seen) != 1 || seen[0].Topic != "default" || seen[0].Type != "old" {

@@ -18,6 +18,7 @@ import (
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/delivery/ops/parts"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/lease"
@@ -58,7 +59,7 @@ func setup(t *testing.T) *bundle {
 	if b.stream, err = natspub.NewStreamReader(nc, "", natspub.DefaultStream, subject); err != nil {
 		t.Fatal(err)
 	}
-	if b.store, err = gaps.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
+	if b.store, err = gaps.New(t.Context(), b.pool, "public", pgstore.Relation{}); err != nil {
 		t.Fatal(err)
 	}
 	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}, Found: found})
@@ -66,7 +67,7 @@ func setup(t *testing.T) *bundle {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = publisher.Close() })
-	deliveries, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
+	deliveries, err := pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // What was published, and removed from the stream on purpose, is not queued again once the history has forgotten it: the stream's first
@@ -38,11 +39,11 @@ func TestWhatWasRemovedOnPurposeIsNoGapBehindTheHistory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			store, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
+			store, err := pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			sweeper, err := delivery.NewSweeper(store, b.pool, delivery.RetentionConfig{History: time.Microsecond})
+			sweeper, err := pgstore.NewSweeper(store, b.pool, pgstore.RetentionConfig{History: time.Microsecond})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
 )
@@ -30,8 +30,8 @@ type queries struct {
 }
 
 // New returns a store on the tables of that schema and looks at the events
-// relation's columns: a missing relation or column is delivery.ErrEventsRelation.
-func New(ctx context.Context, db pg.Conn, schema string, events delivery.Relation) (*Store, error) {
+// relation's columns: a missing relation or column is pgstore.ErrEventsRelation.
+func New(ctx context.Context, db pg.Conn, schema string, events pgstore.Relation) (*Store, error) {
 	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String(), "statement_timeout", "0")
 	if err != nil {
 		return nil, fmt.Errorf("gaps: %w", err)

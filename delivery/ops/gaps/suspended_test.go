@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/gaps"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 )
 
@@ -48,7 +48,7 @@ func TestASuspendedCommandDoesNotEndDelivery(t *testing.T) {
 	b.append(t, 40)
 	b.exec(t, `DELETE FROM outbox`)
 	s := suspension{b.pool, make(chan struct{}), make(chan struct{})}
-	store, err := gaps.New(t.Context(), s, "public", delivery.Relation{})
+	store, err := gaps.New(t.Context(), s, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -26,7 +27,7 @@ func setup(t *testing.T, partitions int) *bundle {
 	t.Helper()
 	b := &bundle{pool: pgtest.Pool(t, pgtest.Migrated(t, partitions))}
 	var err error
-	if b.store, err = replay.New(t.Context(), b.pool, "public", delivery.Relation{}); err != nil {
+	if b.store, err = replay.New(t.Context(), b.pool, "public", pgstore.Relation{}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -35,7 +36,7 @@ func setup(t *testing.T, partitions int) *bundle {
 // reader reads events as workers with those transforms would.
 func (b *bundle) reader(t *testing.T, transforms ...delivery.Transform) *delivery.EventReader {
 	t.Helper()
-	store, err := delivery.NewStore(t.Context(), b.pool, "public", delivery.Relation{})
+	store, err := pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // A view's writers lock the tables below it: what they may still write between is
@@ -21,7 +21,7 @@ func TestAViewsReplayEndsBelowOpenTransactions(t *testing.T) {
 	b := setup(t, 2)
 	b.exec(t, `CREATE VIEW inner_view AS SELECT * FROM events; CREATE VIEW seen AS SELECT * FROM inner_view WHERE tenant_id IS NULL`)
 	var err error
-	if b.store, err = replay.New(t.Context(), b.pool, "public", delivery.Relation{Name: "seen"}); err != nil {
+	if b.store, err = replay.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "seen"}); err != nil {
 		t.Fatal(err)
 	}
 	b.exec(t, `SELECT outbox_append('s', 't', '{}') FROM generate_series(1, 10)`)

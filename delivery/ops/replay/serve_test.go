@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 )
 
 // serves has another process serve until the test, or who calls stop, ends it.
 func (b *bundle) serves(t *testing.T) (store *replay.Store, stop func()) {
 	t.Helper()
-	store, err := replay.New(t.Context(), b.pool, "public", delivery.Relation{})
+	store, err := replay.New(t.Context(), b.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}

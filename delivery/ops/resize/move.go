@@ -11,8 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
@@ -40,7 +40,7 @@ type queries struct {
 	Count, LockOutbox, LimitWaits, Holders, LockCount, HoldLeases, Paused, PlanMoves, Move, SetCount, PauseAll pg.Query
 }
 
-func load(ctx context.Context, db pg.Querier, schema string, events delivery.Relation) (q queries, err error) {
+func load(ctx context.Context, db pg.Querier, schema string, events pgstore.Relation) (q queries, err error) {
 	columns, err := events.Columns(ctx, db, schema, "sequence")
 	if err != nil {
 		return q, err
@@ -104,7 +104,7 @@ type Resized struct {
 
 // Plan returns what Run would do now, or why it would refuse, the words for the audit aside. The events are read for
 // the keys by which their producers placed them. What is wrong with o is a maintenance.InputError.
-func Plan(ctx context.Context, db pg.DB, schema string, events delivery.Relation, o Wanted) (Resized, error) {
+func Plan(ctx context.Context, db pg.DB, schema string, events pgstore.Relation, o Wanted) (Resized, error) {
 	done := Resized{To: o.To, DryRun: true}
 	if err := o.check(); err != nil {
 		return done, err
@@ -138,7 +138,7 @@ func countChanged(now, from int) error {
 	}
 }
 
-func counted(ctx context.Context, db pg.DB, schema string, events delivery.Relation) (n int, err error) {
+func counted(ctx context.Context, db pg.DB, schema string, events pgstore.Relation) (n int, err error) {
 	q, err := load(ctx, db, schema, events)
 	if err == nil {
 		err = q.Count.Row(ctx, db, nil).Scan(&n)
@@ -163,7 +163,7 @@ func foreigners(n int) error {
 // paused stays paused; if only some are, it is ErrPaused. What record writes is part of the transaction; nothing moves where that fails.
 // With an error moved is what the number may be all the same, where the commit's answer was lost.
 func Move(
-	ctx context.Context, db pg.DB, schema string, events delivery.Relation, leases []*lease.Lease, to partition.Count, patience time.Duration,
+	ctx context.Context, db pg.DB, schema string, events pgstore.Relation, leases []*lease.Lease, to partition.Count, patience time.Duration,
 	record func(tx pgx.Tx, from partition.Count, moved int) error,
 ) (moved int, err error) {
 	q, err := load(ctx, db, schema, events)

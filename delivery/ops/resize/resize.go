@@ -15,6 +15,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -51,7 +52,7 @@ type Config struct {
 	// Pool should have four connections.
 	Pool   *pgxpool.Pool
 	Schema string
-	Events delivery.Relation
+	Events pgstore.Relation
 	// Connect is called when what is wanted was found good.
 	Connect func(context.Context) (Broker, error)
 	// Timeout is how long the workers may take to give back their partitions, and then producers to end what they began. Defaults to
@@ -95,7 +96,7 @@ func Run(ctx context.Context, c Config, o Wanted) (Resized, error) {
 	if r.leases, err = lease.NewStore(ctx, c.Pool, c.Schema); err != nil {
 		return done, err
 	}
-	store, err := delivery.NewStore(ctx, c.Pool, c.Schema, c.Events)
+	store, err := pgstore.New(ctx, c.Pool, c.Schema, c.Events)
 	if err != nil {
 		return done, err
 	}

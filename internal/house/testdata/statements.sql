@@ -1,1607 +1,5 @@
 -- Every statement as it is sent, by package and file; `make sql` writes this. The files of each package say why.
 
--- delivery/sql/*.sql
-
-/* delivery.Counting */ SELECT
-       set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true);
-
-/* delivery.Probing */ SELECT
-       set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)
-       , set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('enable_sort', 'off', true);
-
-/* delivery.Backlog */ SELECT l.partition_key,
-       coalesce(ready.pending, 0) + coalesce(parked.pending, 0),
-       coalesce(parked.failed, 0), coalesce(parked.blocked, 0), coalesce(parked.dead, 0), coalesce(parked.scheduled, 0),
-       coalesce(parked.streams, 0),
-       greatest(s.at - least(first.available_at, parked.oldest), interval '0'),
-       coalesce(first.global_sequence, l.delivered),
-       s.at
-  FROM "public".outbox_partitions AS l
- CROSS JOIN (SELECT clock_timestamp() AS at) AS s
-  LEFT JOIN (SELECT partition_key, count(*) AS pending
-               FROM "public".outbox_ready
-              GROUP BY partition_key) AS ready USING (partition_key)
-  LEFT JOIN LATERAL (
-         SELECT r.global_sequence, CASE WHEN isfinite(r.available_at) THEN r.available_at END AS available_at
-           FROM "public".outbox_ready AS r
-          WHERE r.partition_key = l.partition_key
-          ORDER BY r.global_sequence
-          LIMIT 1) AS first ON true
-  LEFT JOIN (SELECT partition_key,
-                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND (scheduled_for IS NULL OR available_at <= clock_timestamp())) AS pending,
-                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts > 0)  AS failed,
-                    count(*) FILTER (WHERE dead_at IS NULL AND blocked)                       AS blocked,
-                    count(DISTINCT stream_id) FILTER (WHERE dead_at IS NULL AND blocked)      AS streams,
-                    count(*) FILTER (WHERE dead_at IS NOT NULL)                               AS dead,
-                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND scheduled_for IS NOT NULL AND available_at > clock_timestamp()) AS scheduled,
-                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND (scheduled_for IS NULL OR available_at <= clock_timestamp())
-                                              AND isfinite(available_at)) AS oldest
-               FROM "public".outbox_parked
-              GROUP BY partition_key) AS parked USING (partition_key)
- ORDER BY l.partition_key;
-
-/* delivery.Oldest */ SELECT l.partition_key, coalesce(first.global_sequence, greatest(l.delivered, mine.start)),
-       least(first.available_at, parked.available_at) IS NOT NULL,
-       greatest(s.at - least(first.available_at, parked.available_at), interval '0'), s.at
-  FROM "public".outbox_partitions AS l
- CROSS JOIN (SELECT clock_timestamp() AS at) AS s
-  LEFT JOIN unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, start) USING (partition_key)
-  LEFT JOIN LATERAL (
-         SELECT r.global_sequence, CASE WHEN isfinite(r.available_at) THEN r.available_at END AS available_at
-           FROM "public".outbox_ready AS r
-          WHERE r.partition_key = l.partition_key AND r.global_sequence >= coalesce(mine.start, 0)
-          ORDER BY r.global_sequence
-          LIMIT 1) AS first ON true
-  LEFT JOIN LATERAL (
-         SELECT min(p.available_at) AS available_at
-           FROM (SELECT d.available_at, d.attempts
-                   FROM "public".outbox_parked AS d
-                  WHERE d.partition_key = l.partition_key AND NOT d.blocked AND d.dead_at IS NULL AND d.available_at <= s.at
-                  ORDER BY d.available_at
-                  LIMIT 100) AS p
-          WHERE p.attempts = 0 AND isfinite(p.available_at)) AS parked ON true
- ORDER BY l.partition_key;
-
-/* delivery.Heads */ SELECT l.partition_key, h.global_sequence, h.topic, h.parked, greatest(s.at - CASE WHEN isfinite(h.available_at) THEN h.available_at END, interval '0')
-  FROM "public".outbox_partitions AS l
- CROSS JOIN (SELECT clock_timestamp() AS at) AS s
-  LEFT JOIN unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, start) USING (partition_key)
- CROSS JOIN LATERAL (
-         (SELECT r.global_sequence, r.topic, r.available_at, false AS parked
-            FROM "public".outbox_ready AS r
-           WHERE r.partition_key = l.partition_key AND r.global_sequence >= coalesce(mine.start, 0)
-           ORDER BY r.global_sequence
-           LIMIT $3)
-         UNION ALL
-         SELECT p.global_sequence, p.topic, p.available_at, true
-           FROM (SELECT d.global_sequence, d.topic, d.available_at, d.attempts
-                   FROM "public".outbox_parked AS d
-                  WHERE d.partition_key = l.partition_key AND NOT d.blocked AND d.dead_at IS NULL AND d.available_at <= s.at
-                  ORDER BY d.available_at
-                  LIMIT $3) AS p
-          WHERE p.attempts = 0) AS h;
-
-/* delivery.DeadTopics */ WITH dead AS (SELECT topic, count(*) AS messages FROM "public".outbox_parked WHERE dead_at IS NOT NULL GROUP BY topic)
-(SELECT topic, messages FROM dead ORDER BY topic = ANY ($1::text[]) DESC, messages DESC, topic COLLATE "C" LIMIT $2)
-UNION ALL
-(SELECT NULL, coalesce(sum(messages), 0)::bigint FROM dead);
-
-/* delivery.DeadSome */ SELECT global_sequence FROM "public".outbox_parked WHERE dead_at IS NOT NULL LIMIT $1;
-
-/* delivery.Begin */ SELECT pg_current_wal_insert_lsn()::text, ARRAY[
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
-       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
-       ];
-
-/* delivery.ClaimParked */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
-       p.blocked,
-       p.dead_at IS NULL AND (p.available_at <= clock_timestamp() OR
-       CASE WHEN p.attempts > 0 THEN p.available_at > clock_timestamp() + $1::interval ELSE p.scheduled_for IS NULL END
-       ) AS due,
-       p.scheduled_for
-  FROM unnest($2::smallint[], $3::bigint[], $4::int[]) AS mine (partition_key, revision, most)
- CROSS JOIN LATERAL (
-         SELECT 1 /
-       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
-                AS one
-           FROM "public".outbox_partitions AS l
-          WHERE l.partition_key = mine.partition_key
-            AND l.paused_at IS NULL
-          LIMIT 1) AS flowing
- CROSS JOIN LATERAL (
-         SELECT DISTINCT h.stream_id
-           FROM ((SELECT i.stream_id
-                    FROM "public".outbox_parked AS i
-                   WHERE i.available_at <= clock_timestamp()
-                     AND i.partition_key = mine.partition_key
-                     AND i.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
-                     AND NOT i.blocked AND i.dead_at IS NULL
-                     AND EXISTS (SELECT FROM "public".outbox_parked AS e
-                                  WHERE e.partition_key = i.partition_key
-                                    AND e.stream_id = i.stream_id
-                                    AND e.global_sequence < i.global_sequence
-                                    AND NOT ($7::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
-                   ORDER BY i.available_at
-                   LIMIT mine.most)
-                  UNION ALL
-                 SELECT i.stream_id
-                   FROM (VALUES (false, interval '0'), (true, $1::interval)) AS ahead (failed, most)
-                   CROSS JOIN LATERAL (
-                         SELECT i.stream_id
-                           FROM "public".outbox_parked AS i
-                          WHERE (i.attempts > 0) = ahead.failed AND i.available_at > clock_timestamp() + ahead.most
-                            AND (i.attempts > 0 OR i.scheduled_for IS NULL)
-                     AND i.partition_key = mine.partition_key
-                     AND i.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
-                     AND NOT i.blocked AND i.dead_at IS NULL
-                     AND EXISTS (SELECT FROM "public".outbox_parked AS e
-                                  WHERE e.partition_key = i.partition_key
-                                    AND e.stream_id = i.stream_id
-                                    AND e.global_sequence < i.global_sequence
-                                    AND NOT ($7::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
-                          LIMIT mine.most) AS i) AS h) AS head
- CROSS JOIN LATERAL (
-         SELECT r.*
-           FROM "public".outbox_parked AS r
-          WHERE r.partition_key = mine.partition_key
-            AND r.stream_id = head.stream_id
-            AND r.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
-            AND NOT ($7::boolean AND r.dead_at IS NOT NULL)
-          ORDER BY r.global_sequence
-          LIMIT mine.most) AS p
- WHERE flowing.one = 1 AND
-(SELECT EXISTS (SELECT FROM "public".outbox_parked))
-   AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
-                        WHERE any_parked.partition_key = ANY ($2::smallint[])))
- LIMIT $8;
-
-/* delivery.ClaimDue */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
-       p.blocked,
-       true AS due,
-       p.scheduled_for
-  FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS mine (partition_key, revision, most)
- CROSS JOIN LATERAL (
-         SELECT 1 /
-       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
-                AS one
-           FROM "public".outbox_partitions AS l
-          WHERE l.partition_key = mine.partition_key
-            AND l.paused_at IS NULL
-          LIMIT 1) AS flowing
- CROSS JOIN LATERAL (
-         (SELECT r.*
-            FROM "public".outbox_parked AS r
-           WHERE r.available_at <= clock_timestamp()
-             AND r.partition_key = mine.partition_key
-             AND r.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
-             AND NOT r.blocked AND r.dead_at IS NULL
-           ORDER BY r.available_at
-           LIMIT mine.most)
-          UNION ALL
-         SELECT r.*
-                   FROM (VALUES (false, interval '0'), (true, $6::interval)) AS ahead (failed, most)
-          CROSS JOIN LATERAL (
-                 SELECT r.*
-                   FROM "public".outbox_parked AS r
-                  WHERE (r.attempts > 0) = ahead.failed AND r.available_at > clock_timestamp() + ahead.most
-                    AND (r.attempts > 0 OR r.scheduled_for IS NULL)
-             AND r.partition_key = mine.partition_key
-             AND r.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
-             AND NOT r.blocked AND r.dead_at IS NULL
-                  LIMIT mine.most) AS r) AS p
- WHERE flowing.one = 1
- LIMIT $7;
-
-/* delivery.ClaimReady */ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
-(SELECT EXISTS (SELECT FROM "public".outbox_parked))
-   AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
-                        WHERE any_parked.partition_key = ANY ($1::smallint[])))
-       AND NOT $2::boolean
-       AND EXISTS (SELECT FROM "public".outbox_parked AS p
-                    WHERE p.partition_key = o.partition_key
-                      AND p.stream_id = o.stream_id
-                      AND p.global_sequence < o.global_sequence
-                      AND p.replay_id IS NULL
-                      AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
-  FROM unnest($1::smallint[], $4::bigint[], $5::bigint[], $6::int[]) AS mine (partition_key, revision, after, most)
- CROSS JOIN LATERAL (
-         SELECT 1 /
-       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
-                AS one
-           FROM "public".outbox_partitions AS l
-          WHERE l.partition_key = mine.partition_key
-            AND l.paused_at IS NULL
-          LIMIT 1) AS flowing
- CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.scheduled_for
-           FROM "public".outbox_ready AS r
-          WHERE r.partition_key = mine.partition_key
-            AND r.global_sequence > mine.after
-            AND r.global_sequence <= (SELECT CASE WHEN $7::boolean THEN current_setting('postrider.safe')::bigint ELSE $8 END)
-          ORDER BY r.global_sequence
-          LIMIT mine.most) AS o
- WHERE flowing.one = 1
- LIMIT $9;
-
-/* delivery.ClaimLittle */ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
-       e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at
-  FROM (
-SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
-(SELECT EXISTS (SELECT FROM "public".outbox_parked))
-   AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
-                        WHERE any_parked.partition_key = ANY ($1::smallint[])))
-       AND NOT $2::boolean
-       AND EXISTS (SELECT FROM "public".outbox_parked AS p
-                    WHERE p.partition_key = o.partition_key
-                      AND p.stream_id = o.stream_id
-                      AND p.global_sequence < o.global_sequence
-                      AND p.replay_id IS NULL
-                      AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
-       o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
-  FROM unnest($1::smallint[], $4::bigint[], $5::bigint[], $6::int[]) AS mine (partition_key, revision, after, most)
- CROSS JOIN LATERAL (
-         SELECT 1 /
-       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
-                AS one
-           FROM "public".outbox_partitions AS l
-          WHERE l.partition_key = mine.partition_key
-            AND l.paused_at IS NULL
-          LIMIT 1) AS flowing
- CROSS JOIN LATERAL (
-         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.scheduled_for
-           FROM "public".outbox_ready AS r
-          WHERE r.partition_key = mine.partition_key
-            AND r.global_sequence > mine.after
-            AND r.global_sequence <= (SELECT CASE WHEN $7::boolean THEN current_setting('postrider.safe')::bigint ELSE $8 END)
-          ORDER BY r.global_sequence
-          LIMIT mine.most) AS o
- WHERE flowing.one = 1
- LIMIT $9
-       ) AS c
-  LEFT JOIN LATERAL (
-SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
-       CASE WHEN octet_length(s.payload) <= $10::bigint THEN s.payload END,
-       s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
-       s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
-       s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
-  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type::text, e.metadata AS metadata, e.tenant_id::text, e.recorded_at,
-               coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
-          FROM "public"."events" AS e
-         WHERE e.sequence = ANY (ARRAY[c.global_sequence]::bigint[])
-        OFFSET 0) AS s) AS e (sequence, event_id, stream_version, event_type, size, payload, traceparent, tracestate,
-                                    headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked;
-
-/* delivery.Server */ SELECT s.generation, pg_postmaster_start_time(),
-       EXISTS (SELECT FROM "public".outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL)
-  FROM "public".outbox_settings AS s;
-
-/* delivery.LogPosition */ SELECT pg_current_wal_insert_lsn()::text;
-
-/* delivery.Planning */ SELECT
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
-       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
-
-/* delivery.Reading */ SELECT
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
-       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
-       , 1 / CASE WHEN pg_postmaster_start_time() <> $1::timestamptz THEN 0 ELSE 1 END;
-
-/* delivery.Rehydrate */ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
-       CASE WHEN octet_length(s.payload) <= $1::bigint THEN s.payload END,
-       s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
-       s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
-       s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
-  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type::text, e.metadata AS metadata, e.tenant_id::text, e.recorded_at,
-               coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
-          FROM "public"."events" AS e
-         WHERE e.sequence = ANY ($2::bigint[]) AND e.sequence BETWEEN $3::bigint AND $4::bigint
-        OFFSET 0) AS s;
-
-/* delivery.LetGo */ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL;
-
-/* delivery.EventTypes */ SELECT e.sequence, coalesce(e.event_type::text, '') FROM "public"."events" AS e WHERE e.sequence = ANY ($1::bigint[]);
-
-/* delivery.Heal */ WITH held AS MATERIALIZED (
-       SELECT p.partition_key
-         FROM "public".outbox_partitions AS p
-        WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3),
-     page AS MATERIALIZED (
-       SELECT d.id, d.first_sequence, d.last_sequence
-         FROM "public".outbox_deliveries AS d
-        WHERE d.partition_key = $1 AND (d.first_sequence, d.id) < ($4, $5)
-          AND EXISTS (SELECT FROM held)
-          AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM "public".outbox_settings AS s)
-          AND d.published_at > coalesce(clock_timestamp() - $6::interval, '-infinity')
-          AND d.last_stream_sequence > $7
-          AND (d.lost_after IS NULL OR d.lost_after > $7)
-        ORDER BY d.first_sequence DESC, d.id DESC
-        LIMIT $8),
-     settled AS (
-       UPDATE "public".outbox_partitions AS p
-          SET fence_sequence  = least(p.fence_sequence, $7),
-              stream_sequence = least(p.stream_sequence, $7),
-              lost_sequence   = 0,
-              stream_life     = $9,
-              updated_at      = clock_timestamp()
-         FROM held
-        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < $8),
-     lost AS (
-       UPDATE "public".outbox_deliveries AS d
-          SET lost_after = $7
-         FROM page
-        WHERE d.id = page.id
-    RETURNING d.*),
-     later AS MATERIALIZED (
-       SELECT k.sequence::bigint AS sequence, max(d.id) AS id
-         FROM "public".outbox_deliveries AS d
-        CROSS JOIN LATERAL jsonb_object_keys(d.generations) AS k (sequence)
-        WHERE d.generations IS NOT NULL AND d.partition_key = $1
-          AND d.id > (SELECT min(page.id) FROM page)
-          AND d.first_sequence <= (SELECT max(page.last_sequence) FROM page)
-          AND d.last_sequence >= (SELECT min(page.first_sequence) FROM page)
-        GROUP BY 1),
-     entries AS (
-       SELECT DISTINCT ON (s.sequence)
-              lost.partition_key, s.sequence,
-              coalesce((lost.generations ->> s.sequence::text)::int, 0) AS generation
-         FROM lost
-        CROSS JOIN LATERAL unnest(
-                coalesce(lost.sequences, ARRAY(SELECT generate_series(lost.first_sequence, lost.last_sequence))),
-                lost.stream_sequences) WITH ORDINALITY AS s (sequence, stream_sequence, position)
-         LEFT JOIN later ON later.sequence = s.sequence
-        WHERE (CASE WHEN lost.stream_sequences IS NULL THEN lost.first_stream_sequence + s.position - 1
-                    ELSE s.stream_sequence END) > $7
-          AND (later.id IS NULL OR later.id <= lost.id)
-        ORDER BY s.sequence, lost.id DESC),
-     queued AS (
-       INSERT INTO "public".outbox_ready (global_sequence, partition_key, generation, stream_id, topic)
-       SELECT n.sequence, n.partition_key, n.generation, e.stream_id, e.topic
-         FROM entries AS n
-         JOIN "public"."events" AS e ON e.sequence = n.sequence
-        WHERE NOT EXISTS (SELECT FROM "public".outbox AS o
-                           WHERE o.partition_key = n.partition_key AND o.global_sequence = n.sequence)
-    RETURNING global_sequence),
-     deepest AS (
-       SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = $8 ORDER BY 1, 2 LIMIT 1)
-SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued),
-       (SELECT first_sequence FROM deepest), (SELECT id FROM deepest);
-
-/* delivery.Concede */ UPDATE "public".outbox_partitions
-   SET fence_sequence  = 0,
-       stream_sequence = 0,
-       lost_sequence   = greatest(lost_sequence, $1),
-       stream_life     = $2,
-       updated_at      = clock_timestamp()
- WHERE partition_key = $3 AND lease_owner IS NOT DISTINCT FROM $4 AND lease_epoch = $5;
-
-/* delivery.HealOwn */ SELECT FROM "public".outbox_partitions WHERE partition_key = $1 FOR NO KEY UPDATE;
-
-/* delivery.HealFormer */ WITH held AS (
-       SELECT p.partition_key
-         FROM "public".outbox_partitions AS p
-        WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3),
-     page AS MATERIALIZED (
-       SELECT d.id, k.kept
-         FROM "public".outbox_settings AS s
-         JOIN "public".outbox_deliveries AS d ON d.id <= s.resized_delivery
-         JOIN unnest($4::smallint[], $5::bigint[]) AS k (partition_key, kept) USING (partition_key)
-        WHERE d.id > $6 AND d.last_stream_sequence > k.kept
-          AND d.published_at > coalesce(clock_timestamp() - $7::interval, '-infinity') AND (d.lost_after IS NULL OR d.lost_after > k.kept)
-        ORDER BY d.id
-        LIMIT $8),
-     lost AS (
-       UPDATE "public".outbox_deliveries AS d
-          SET lost_after = page.kept
-         FROM page, held
-        WHERE d.id = page.id
-    RETURNING d.*),
-     later AS MATERIALIZED (
-       SELECT k.sequence::bigint AS sequence, max(d.id) AS id
-         FROM "public".outbox_deliveries AS d
-        CROSS JOIN LATERAL jsonb_object_keys(d.generations) AS k (sequence)
-        WHERE d.generations IS NOT NULL AND d.id > (SELECT min(page.id) FROM page)
-        GROUP BY 1),
-     entries AS (
-       SELECT DISTINCT ON (s.sequence)
-              s.sequence, coalesce((lost.generations ->> s.sequence::text)::int, 0) AS generation
-         FROM lost
-        CROSS JOIN LATERAL unnest(
-                coalesce(lost.sequences, ARRAY(SELECT generate_series(lost.first_sequence, lost.last_sequence))),
-                lost.stream_sequences) WITH ORDINALITY AS s (sequence, stream_sequence, position)
-         LEFT JOIN later ON later.sequence = s.sequence
-        WHERE (CASE WHEN lost.stream_sequences IS NULL THEN lost.first_stream_sequence + s.position - 1
-                    ELSE s.stream_sequence END) > lost.lost_after
-          AND (later.id IS NULL OR later.id <= lost.id)
-        ORDER BY s.sequence, lost.id DESC),
-     placed AS (
-       SELECT n.sequence, n.generation, e.stream_id, e.topic,
-              "public".outbox_hash_partition(
-                "public".outbox_xxhash64(convert_to(coalesce(e.routing_key, e.stream_id), 'UTF8')), s.partition_count) AS partition_key
-         FROM entries AS n
-         JOIN "public"."events" AS e ON e.sequence = n.sequence
-        CROSS JOIN "public".outbox_settings AS s),
-     queued AS (
-       INSERT INTO "public".outbox (global_sequence, partition_key, generation, parked, blocked, stream_id, topic)
-       SELECT n.sequence, n.partition_key, n.generation, true,
-              row_number() OVER (PARTITION BY n.partition_key, n.stream_id ORDER BY n.sequence) > 1
-              OR EXISTS (SELECT FROM "public".outbox AS p
-                          WHERE p.parked AND p.partition_key = n.partition_key AND p.stream_id = n.stream_id
-                            AND p.global_sequence < n.sequence),
-              n.stream_id, n.topic
-         FROM placed AS n
-        WHERE NOT EXISTS (SELECT FROM "public".outbox AS o
-                           WHERE o.partition_key = n.partition_key AND o.global_sequence = n.sequence)
-    RETURNING global_sequence)
-SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued), (SELECT max(id) FROM page);
-
-/* delivery.HealKnown */ SELECT f.partition_key, f.fence_sequence
-  FROM "public".outbox_former_partitions AS f
- CROSS JOIN "public".outbox_settings AS s
- WHERE f.partition_key % s.partition_count = $1::int
- ORDER BY f.partition_key;
-
-/* delivery.HealKeys */ SELECT k.partition_key
-  FROM "public".outbox_settings AS s
- CROSS JOIN (SELECT partition_key FROM "public".outbox_partitions
-              UNION
-             SELECT partition_key FROM "public".outbox_former_partitions) AS k
- WHERE s.resized_at IS NOT NULL
- ORDER BY k.partition_key;
-
-/* delivery.HealTable */ LOCK TABLE "public".outbox IN ROW EXCLUSIVE MODE;
-
-/* delivery.HealLock */ SELECT FROM "public".outbox_partitions ORDER BY partition_key FOR NO KEY UPDATE;
-
-/* delivery.HealSettle */ UPDATE "public".outbox_former_partitions AS f
-   SET fence_sequence  = least(f.fence_sequence, k.kept),
-       stream_sequence = least(f.stream_sequence, k.kept)
-  FROM unnest($1::smallint[], $2::bigint[]) AS k (partition_key, kept)
- WHERE f.partition_key = k.partition_key
-   AND EXISTS (SELECT FROM "public".outbox_partitions AS p
-                WHERE p.partition_key = $3 AND p.lease_owner IS NOT DISTINCT FROM $4 AND p.lease_epoch = $5);
-
-/* delivery.Marking */ SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true),
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
-       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
-
-/* delivery.MarkReady */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
-         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                AS m (partition_key, epoch, revision, delivered, fence, stream)
-        ORDER BY m.partition_key),
-     locked AS (
-       SELECT mine.*, own.one
-         FROM mine
-        CROSS JOIN LATERAL (
-                SELECT 1 /
-       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
-                       AS one
-                  FROM "public".outbox_partitions AS l
-                 WHERE l.partition_key = mine.partition_key
-                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
-                   FOR NO KEY UPDATE) AS own),
-     held AS (
-       UPDATE "public".outbox_partitions AS p
-          SET revision        = locked.revision + 1,
-              delivered       = greatest(p.delivered, locked.delivered),
-              fence_sequence  = greatest(p.fence_sequence, locked.fence),
-              stream_sequence = greatest(p.stream_sequence, locked.stream),
-              crashes         = 0,
-              carrying        = false,
-              updated_at      = clock_timestamp()
-         FROM locked
-        WHERE p.partition_key = locked.partition_key AND locked.one = 1
-          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
-    RETURNING p.partition_key, p.lease_epoch)
-   , done AS MATERIALIZED (
-       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
-         FROM unnest($8::smallint[], $9::bigint[], $10::bigint[], $11::int[], $12::text[])
-                AS d (partition_key, sequence, stream_sequence, generation, stream_id)
-         JOIN held USING (partition_key)),
-     gone AS (
-       DELETE FROM "public".outbox_ready AS o
-        USING done
-        WHERE o.partition_key = ANY (ARRAY[done.partition_key]) AND o.global_sequence = done.sequence
-          AND o.stream_id = done.stream_id AND o.generation = done.generation
-    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, o.attempts, o.scheduled_for, done.generation),
-     history AS (
-       INSERT INTO "public".outbox_deliveries
-              (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
-               first_stream_sequence, last_stream_sequence, stream_sequences,
-               skipped, attempts, generations, scheduled, published_at, message_count)
-       SELECT partition_key, lease_epoch, min(sequence), max(sequence),
-              CASE WHEN max(sequence) - min(sequence) + 1 > count(*)
-                   THEN array_agg(sequence ORDER BY sequence) END,
-              min(stream_sequence), max(stream_sequence),
-              CASE WHEN max(stream_sequence) - min(stream_sequence) + 1 > count(*) OR count(*) > count(stream_sequence)
-                     OR array_agg(stream_sequence ORDER BY sequence) IS DISTINCT FROM array_agg(stream_sequence ORDER BY stream_sequence)
-                   THEN array_agg(stream_sequence ORDER BY sequence) END,
-              array_agg(sequence ORDER BY sequence) FILTER (WHERE stream_sequence IS NULL),
-              jsonb_object_agg(sequence, attempts) FILTER (WHERE attempts > 0),
-              jsonb_object_agg(sequence, generation) FILTER (WHERE generation > 0),
-              jsonb_object_agg(sequence, scheduled_for) FILTER (WHERE scheduled_for IS NOT NULL),
-              clock_timestamp(), count(stream_sequence)
-         FROM gone
-        GROUP BY partition_key, lease_epoch),
-     counted AS (
-       INSERT INTO "public".outbox_throughput AS t (minute, partition_key, published, retried, skipped)
-       SELECT date_trunc('minute', clock_timestamp()), partition_key, count(stream_sequence),
-              count(stream_sequence) FILTER (WHERE attempts > 0),
-              count(*) FILTER (WHERE stream_sequence IS NULL)
-         FROM gone
-        GROUP BY partition_key
-       ON CONFLICT (minute, partition_key) DO UPDATE
-          SET published = t.published + EXCLUDED.published,
-              retried   = t.retried   + EXCLUDED.retried,
-              skipped   = t.skipped   + EXCLUDED.skipped)
-SELECT partition_key FROM held;
-
-/* delivery.MarkParked */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
-         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                AS m (partition_key, epoch, revision, delivered, fence, stream)
-        ORDER BY m.partition_key),
-     locked AS (
-       SELECT mine.*, own.one
-         FROM mine
-        CROSS JOIN LATERAL (
-                SELECT 1 /
-       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
-                       AS one
-                  FROM "public".outbox_partitions AS l
-                 WHERE l.partition_key = mine.partition_key
-                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
-                   FOR NO KEY UPDATE) AS own),
-     held AS (
-       UPDATE "public".outbox_partitions AS p
-          SET revision        = locked.revision + 1,
-              delivered       = greatest(p.delivered, locked.delivered),
-              fence_sequence  = greatest(p.fence_sequence, locked.fence),
-              stream_sequence = greatest(p.stream_sequence, locked.stream),
-              crashes         = 0,
-              carrying        = false,
-              updated_at      = clock_timestamp()
-         FROM locked
-        WHERE p.partition_key = locked.partition_key AND locked.one = 1
-          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
-    RETURNING p.partition_key, p.lease_epoch)
-   , done AS MATERIALIZED (
-       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
-         FROM unnest($8::smallint[], $9::bigint[], $10::bigint[], $11::int[], $12::text[])
-                AS d (partition_key, sequence, stream_sequence, generation, stream_id)
-         JOIN held USING (partition_key)),
-     gone AS (
-       DELETE FROM "public".outbox_parked AS o
-        USING done
-        WHERE o.partition_key = ANY (ARRAY[done.partition_key]) AND o.global_sequence = done.sequence
-          AND o.stream_id = done.stream_id AND o.generation = done.generation
-    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, o.attempts, o.scheduled_for, done.generation),
-     history AS (
-       INSERT INTO "public".outbox_deliveries
-              (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
-               first_stream_sequence, last_stream_sequence, stream_sequences,
-               skipped, attempts, generations, scheduled, published_at, message_count)
-       SELECT partition_key, lease_epoch, min(sequence), max(sequence),
-              CASE WHEN max(sequence) - min(sequence) + 1 > count(*)
-                   THEN array_agg(sequence ORDER BY sequence) END,
-              min(stream_sequence), max(stream_sequence),
-              CASE WHEN max(stream_sequence) - min(stream_sequence) + 1 > count(*) OR count(*) > count(stream_sequence)
-                     OR array_agg(stream_sequence ORDER BY sequence) IS DISTINCT FROM array_agg(stream_sequence ORDER BY stream_sequence)
-                   THEN array_agg(stream_sequence ORDER BY sequence) END,
-              array_agg(sequence ORDER BY sequence) FILTER (WHERE stream_sequence IS NULL),
-              jsonb_object_agg(sequence, attempts) FILTER (WHERE attempts > 0),
-              jsonb_object_agg(sequence, generation) FILTER (WHERE generation > 0),
-              jsonb_object_agg(sequence, scheduled_for) FILTER (WHERE scheduled_for IS NOT NULL),
-              clock_timestamp(), count(stream_sequence)
-         FROM gone
-        GROUP BY partition_key, lease_epoch),
-     counted AS (
-       INSERT INTO "public".outbox_throughput AS t (minute, partition_key, published, retried, skipped)
-       SELECT date_trunc('minute', clock_timestamp()), partition_key, count(stream_sequence),
-              count(stream_sequence) FILTER (WHERE attempts > 0),
-              count(*) FILTER (WHERE stream_sequence IS NULL)
-         FROM gone
-        GROUP BY partition_key
-       ON CONFLICT (minute, partition_key) DO UPDATE
-          SET published = t.published + EXCLUDED.published,
-              retried   = t.retried   + EXCLUDED.retried,
-              skipped   = t.skipped   + EXCLUDED.skipped)
-SELECT partition_key FROM held;
-
-/* delivery.MarkRanges */ WITH mine AS (
-       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
-         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                AS m (partition_key, epoch, revision, delivered, fence, stream)
-        ORDER BY m.partition_key),
-     locked AS (
-       SELECT mine.*, own.one
-         FROM mine
-        CROSS JOIN LATERAL (
-                SELECT 1 /
-       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
-                       AS one
-                  FROM "public".outbox_partitions AS l
-                 WHERE l.partition_key = mine.partition_key
-                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
-                   FOR NO KEY UPDATE) AS own),
-     held AS (
-       UPDATE "public".outbox_partitions AS p
-          SET revision        = locked.revision + 1,
-              delivered       = greatest(p.delivered, locked.delivered),
-              fence_sequence  = greatest(p.fence_sequence, locked.fence),
-              stream_sequence = greatest(p.stream_sequence, locked.stream),
-              crashes         = 0,
-              carrying        = false,
-              updated_at      = clock_timestamp()
-         FROM locked
-        WHERE p.partition_key = locked.partition_key AND locked.one = 1
-          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
-    RETURNING p.partition_key, p.lease_epoch)
-   , batches AS (
-       SELECT held.partition_key, held.lease_epoch, m.low, m.high, m.first_stream, m.last_stream, m.dense, m.ascending
-         FROM unnest($8::smallint[], $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::boolean[], $14::boolean[])
-                AS m (partition_key, low, high, first_stream, last_stream, dense, ascending)
-         JOIN held USING (partition_key)),
-     rows AS (
-       SELECT partition_key, min(low) AS low, max(high) AS high
-         FROM batches
-        GROUP BY partition_key),
-     gone AS (
-       DELETE FROM "public".outbox_ready AS o
-        USING batches
-        WHERE o.partition_key = ANY (ARRAY[batches.partition_key])
-          AND o.global_sequence BETWEEN ($15::bigint[])[batches.low] AND ($15::bigint[])[batches.high]
-          AND o.generation = 0
-    RETURNING o.partition_key, o.global_sequence),
-     found AS (
-       SELECT partition_key, array_agg(global_sequence ORDER BY global_sequence) AS sequences
-         FROM gone
-        GROUP BY partition_key),
-     history AS (
-       INSERT INTO "public".outbox_deliveries
-              (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
-               first_stream_sequence, last_stream_sequence, stream_sequences, published_at, message_count)
-       SELECT partition_key, lease_epoch, ($15::bigint[])[low], ($15::bigint[])[high],
-              CASE WHEN NOT dense THEN ($15::bigint[])[low:high] END,
-              first_stream, last_stream,
-              CASE WHEN NOT ascending THEN ($16::bigint[])[low:high] END,
-              clock_timestamp(), high - low + 1
-         FROM batches),
-     counted AS (
-       INSERT INTO "public".outbox_throughput AS t (minute, partition_key, published, retried, skipped)
-       SELECT date_trunc('minute', clock_timestamp()), partition_key, high - low + 1, 0, 0
-         FROM rows
-       ON CONFLICT (minute, partition_key) DO UPDATE
-          SET published = t.published + EXCLUDED.published)
-SELECT rows.partition_key,
-       1 / CASE WHEN found.sequences = ($15::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END
-  FROM rows
-  LEFT JOIN found USING (partition_key);
-
-/* delivery.Park */ WITH locked AS (
-       SELECT f.partition_key, mine.epoch
-         FROM unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, epoch)
-         JOIN "public".outbox_partitions AS f USING (partition_key)
-        WHERE f.lease_owner IS NOT DISTINCT FROM $3 AND f.lease_epoch = mine.epoch
-        ORDER BY f.partition_key
-          FOR NO KEY UPDATE OF f),
-     held AS (
-       UPDATE "public".outbox_partitions AS p
-          SET updated_at = clock_timestamp()
-         FROM locked
-        WHERE p.partition_key = locked.partition_key
-          AND p.lease_owner IS NOT DISTINCT FROM $3 AND p.lease_epoch = locked.epoch
-    RETURNING p.partition_key),
-     failed AS MATERIALIZED (
-       SELECT held.partition_key, d.sequence, d.stream_id, d.attempts, d.counted, d.delay, d.dead, d.blocked, d.reason, d.class
-         FROM unnest($4::smallint[], $5::bigint[], $6::text[], $7::int[], $8::int[], $9::interval[], $10::boolean[], $11::boolean[], $12::text[], $13::text[])
-                AS d (partition_key, sequence, stream_id, attempts, counted, delay, dead, blocked, reason, class)
-         JOIN held USING (partition_key)),
-     moved AS (
-       UPDATE "public".outbox AS o
-          SET parked       = true,
-              blocked      = failed.blocked,
-              attempts     = o.attempts + failed.counted,
-              available_at = CASE WHEN failed.counted > 0 THEN clock_timestamp() + failed.delay ELSE o.available_at END,
-              dead_at      = CASE WHEN failed.dead THEN clock_timestamp() ELSE o.dead_at END,
-              last_error   = coalesce(failed.reason, o.last_error),
-              failures     = CASE WHEN failed.counted > 0
-                                  THEN CASE WHEN jsonb_array_length(o.failures) >= 10 THEN o.failures - 0 ELSE coalesce(o.failures, '[]') END
-                                       || jsonb_build_object('at', clock_timestamp(), 'worker_id', $3::uuid, 'class', failed.class, 'text', failed.reason)
-                                  ELSE o.failures END
-         FROM failed
-        WHERE o.partition_key = ANY (ARRAY[failed.partition_key]) AND o.global_sequence = failed.sequence
-          AND o.stream_id = failed.stream_id AND o.attempts = failed.attempts
-    RETURNING failed.partition_key, failed.counted),
-     counted AS (
-       INSERT INTO "public".outbox_throughput AS t (minute, partition_key, failed)
-       SELECT date_trunc('minute', clock_timestamp()), partition_key, sum(counted)
-         FROM moved
-        GROUP BY partition_key
-       HAVING sum(counted) > 0
-       ON CONFLICT (minute, partition_key) DO UPDATE SET failed = t.failed + EXCLUDED.failed)
-SELECT partition_key FROM held;
-
-/* delivery.Promote */ WITH mine AS MATERIALIZED (
-       SELECT s.partition_key, s.stream_id
-         FROM (SELECT DISTINCT u.partition_key, u.stream_id
-                 FROM unnest($1::smallint[], $2::text[]) AS u (partition_key, stream_id)) AS s
-         JOIN unnest($3::smallint[], $4::bigint[]) AS held (partition_key, epoch) USING (partition_key)
-         JOIN "public".outbox_partitions AS l USING (partition_key)
-        WHERE l.lease_owner IS NOT DISTINCT FROM $5 AND l.lease_epoch = held.epoch),
-     first AS MATERIALIZED (
-       SELECT mine.partition_key, mine.stream_id, f.global_sequence
-         FROM mine
-        CROSS JOIN LATERAL (
-                SELECT p.global_sequence
-                  FROM "public".outbox_parked AS p
-                 WHERE p.partition_key = mine.partition_key AND p.stream_id = mine.stream_id
-                   AND NOT ($6::boolean AND p.dead_at IS NOT NULL)
-                 ORDER BY p.global_sequence
-                 LIMIT 1) AS f)
-UPDATE "public".outbox_parked AS p
-   SET blocked = false
-  FROM first
- WHERE p.partition_key = ANY (ARRAY[first.partition_key])
-   AND p.stream_id = first.stream_id
-   AND p.global_sequence = first.global_sequence
-   AND p.blocked;
-
-/* delivery.Waiting */ SELECT p.partition_key, p.stream_id, min(p.global_sequence)
-  FROM unnest($1::smallint[], $2::text[]) AS s (partition_key, stream_id)
-  JOIN "public".outbox_parked AS p ON p.partition_key = s.partition_key AND p.stream_id = s.stream_id
- WHERE p.replay_id IS NULL
-   AND CASE WHEN p.dead_at IS NOT NULL THEN NOT $3::boolean ELSE p.blocked OR p.available_at > clock_timestamp() AND NOT
-       CASE WHEN p.attempts > 0 THEN p.available_at > clock_timestamp() + $4::interval ELSE p.scheduled_for IS NULL END
-       END
- GROUP BY p.partition_key, p.stream_id;
-
-/* delivery.Throughput */ SELECT m.minute, coalesce(t.published, 0)::bigint, coalesce(t.failed, 0)::bigint,
-       coalesce(t.retried, 0)::bigint, coalesce(t.skipped, 0)::bigint
-  FROM (SELECT date_trunc('minute', statement_timestamp()) - ago * interval '1 minute' AS minute
-          FROM generate_series(0, $1::int - 1) AS ago) AS m
- CROSS JOIN LATERAL (
-         SELECT least(coalesce(sum(b.published), 0), 9223372036854775807) AS published, least(coalesce(sum(b.failed), 0), 9223372036854775807) AS failed, least(coalesce(sum(b.retried), 0), 9223372036854775807) AS retried, least(coalesce(sum(b.skipped), 0), 9223372036854775807) AS skipped
-           FROM "public".outbox_throughput AS b
-          WHERE b.minute = m.minute) AS t
- ORDER BY m.minute;
-
-/* delivery.Latency */ SELECT count(*),
-       coalesce(percentile_cont(0.5)  WITHIN GROUP (ORDER BY s.seconds), 0),
-       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY s.seconds), 0)
-  FROM (SELECT greatest(extract(epoch FROM d.published_at - since.at), 0)::float8 AS seconds
-          FROM (SELECT b.first_sequence, b.last_sequence, b.published_at, b.scheduled
-                  FROM "public".outbox_deliveries AS b
-                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.published_at <= (SELECT clock_timestamp())
-                   AND b.generations IS NULL AND b.message_count > 0
-                 ORDER BY b.published_at DESC
-                 LIMIT $1) AS d
-         CROSS JOIN LATERAL (SELECT d.first_sequence UNION SELECT d.last_sequence) AS v (sequence)
-          JOIN "public"."events" AS e ON e.sequence = v.sequence
-         CROSS JOIN LATERAL (SELECT greatest(e.recorded_at, (d.scheduled ->> v.sequence::text)::timestamptz)) AS since (at)
-         WHERE isfinite(since.at)) AS s;
-
-/* delivery.Recent */ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
-     looked AS MATERIALIZED (
-       SELECT b.message_count, b.published_at
-         FROM "public".outbox_deliveries AS b
-        WHERE b.published_at > (SELECT at FROM present) - $1::interval AND b.published_at <= (SELECT at FROM present)
-        ORDER BY b.published_at DESC
-        LIMIT $2),
-     whole AS (
-       SELECT CASE WHEN (SELECT count(*) FROM looked) < $2 THEN at - $1::interval
-                   ELSE (SELECT min(published_at) FROM looked) END AS since
-         FROM present)
-SELECT p.at, w.since,
-       (SELECT coalesce(sum(d.message_count), 0)::float8 FROM looked AS d WHERE d.published_at > p.at - interval '10 seconds')
-       / least(10, greatest(extract(epoch FROM p.at - w.since), 0.1))::float8,
-       ARRAY(SELECT s.second FROM (SELECT date_trunc('second', published_at) AS second FROM looked GROUP BY 1) AS s ORDER BY 1),
-       ARRAY(SELECT s.published::bigint
-               FROM (SELECT date_trunc('second', published_at) AS second, sum(message_count) AS published FROM looked GROUP BY 1) AS s
-              ORDER BY s.second)
-  FROM present AS p, whole AS w;
-
-/* delivery.Horizon */ SELECT coalesce(max(age(h.xmin)), 0), greatest(max(clock_timestamp() - h.since), interval '0')
-  FROM (SELECT x.xmin, a.xact_start AS since
-          FROM pg_stat_activity AS a
-         CROSS JOIN LATERAL (VALUES (a.backend_xmin), (a.backend_xid)) AS x (xmin) -- who has written and idles has the latter alone
-         WHERE x.xmin IS NOT NULL
-           AND (a.datname = current_database() OR a.datid IS NULL) AND a.pid <> pg_backend_pid()
-           AND a.backend_type <> 'autovacuum worker'
-         UNION ALL
-        SELECT p.transaction, p.prepared
-          FROM pg_prepared_xacts AS p
-         WHERE p.database = current_database()
-         UNION ALL
-        SELECT s.xmin, NULL
-          FROM pg_replication_slots AS s
-         WHERE s.xmin IS NOT NULL) AS h
-HAVING pg_has_role('pg_read_all_stats', 'USAGE');
-
-/* delivery.ReadOnly */ SELECT current_setting('transaction_read_only')::boolean
-       AND NOT pg_is_in_recovery()
-       AND EXISTS (SELECT FROM pg_catalog.pg_settings AS s
-                    WHERE s.name = 'default_transaction_read_only' AND s.setting = 'on'
-                      AND s.source NOT IN ('user', 'database user', 'client', 'session'));
-
-/* delivery.RetainDeliveries */ DELETE FROM "public".outbox_deliveries
- WHERE id IN (SELECT id FROM "public".outbox_deliveries
-               WHERE published_at < clock_timestamp() - $1::interval
-               ORDER BY published_at
-               LIMIT $2
-                 FOR UPDATE SKIP LOCKED);
-
-/* delivery.RetainDedupe */ DELETE FROM "public".outbox_dedupe_keys
- WHERE (topic, dedupe_key) IN (SELECT topic, dedupe_key FROM "public".outbox_dedupe_keys
-               WHERE created_at < clock_timestamp() - $1::interval
-                 AND NOT EXISTS (SELECT FROM "public".outbox AS o
-                                  WHERE o.partition_key = ANY (ARRAY(SELECT p.partition_key FROM "public".outbox_partitions AS p))
-                                    AND o.global_sequence = outbox_dedupe_keys.global_sequence)
-               LIMIT $2
-                 FOR UPDATE SKIP LOCKED);
-
-/* delivery.RetainThroughput */ DELETE FROM "public".outbox_throughput
- WHERE (minute, partition_key) IN (SELECT minute, partition_key FROM "public".outbox_throughput
-               WHERE minute < clock_timestamp() - $1::interval
-               ORDER BY minute
-               LIMIT $2
-                 FOR UPDATE SKIP LOCKED);
-
-/* delivery.RetainOwnership */ DELETE FROM "public".outbox_ownership
- WHERE id IN (SELECT id FROM "public".outbox_ownership
-               WHERE id <= (SELECT id FROM "public".outbox_ownership
-                             ORDER BY id DESC OFFSET $1 LIMIT 1)
-               ORDER BY id
-               LIMIT $2);
-
-/* delivery.Undelivered */ SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
-       coalesce(o.generation, 0), coalesce(o.attempts, 0), coalesce(o.stream_id, ''), coalesce(o.topic, ''), coalesce(o.parked, false),
-       CASE WHEN p.fence_sequence = $1::bigint                            THEN false
-            WHEN p.fence_sequence > 0 AND p.fence_sequence < $1::bigint THEN true
-            ELSE e.event_id IS NULL
-             AND n.sequence >= (SELECT coalesce(min(h.sequence), 0) FROM "public"."events" AS h)
-             AND NOT EXISTS (SELECT FROM "public".outbox_deliveries AS d
-                              WHERE d.partition_key = $2 AND d.first_sequence <= n.sequence AND d.last_sequence >= n.sequence
-                                AND (d.sequences IS NULL OR n.sequence = ANY (d.sequences))) END
-  FROM unnest($3::bigint[]) AS n (sequence)
-  LEFT JOIN "public"."events" AS e ON e.sequence = n.sequence
-  LEFT JOIN "public".outbox_partitions AS p ON p.partition_key = $2
-  LEFT JOIN "public".outbox AS o ON o.partition_key = $2 AND o.global_sequence = n.sequence
- ORDER BY n.sequence;
-
-/* delivery.Take */ UPDATE "public".outbox_partitions
-   SET revision    = $1,
-       stream_life = coalesce(nullif(stream_life, ''), $2),
-       taken_on    = pg_postmaster_start_time(),
-       updated_at  = clock_timestamp()
- WHERE partition_key = $3 AND lease_owner IS NOT DISTINCT FROM $4 AND lease_epoch = $5
-RETURNING fence_sequence, stream_life;
-
-/* delivery.Forgotten */ SELECT l.partition_key
-  FROM unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, revision)
-  JOIN "public".outbox_partitions AS l USING (partition_key)
- WHERE 0 =
-       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END;
-
-/* delivery.Unblock */ UPDATE "public".outbox_parked AS p
-   SET blocked = false
- WHERE p.partition_key = (SELECT l.partition_key
-                            FROM "public".outbox_partitions AS l
-                           WHERE l.partition_key = $1 AND l.lease_owner IS NOT DISTINCT FROM $2 AND l.lease_epoch = $3
-                             FOR NO KEY UPDATE)
-   AND p.blocked
-   AND ($4::boolean
-        OR NOT EXISTS (SELECT FROM "public".outbox_parked AS e
-                        WHERE e.partition_key = p.partition_key
-                          AND e.stream_id = p.stream_id
-                          AND e.global_sequence < p.global_sequence
-                          AND NOT ($5::boolean AND e.dead_at IS NOT NULL)));
-
-/* delivery.Carrying */ UPDATE "public".outbox_partitions AS p
-   SET carrying = $1, updated_at = clock_timestamp()
-  FROM (SELECT l.partition_key
-          FROM unnest($2::smallint[], $3::bigint[]) AS mine (partition_key, epoch)
-          JOIN "public".outbox_partitions AS l USING (partition_key)
-         WHERE l.lease_owner IS NOT DISTINCT FROM $4 AND l.lease_epoch = mine.epoch
-         ORDER BY l.partition_key
-           FOR NO KEY UPDATE OF l) AS held
- WHERE p.partition_key = held.partition_key;
-
-/* delivery.PauseOver */ WITH first AS (
-       SELECT o.global_sequence, o.stream_id
-         FROM "public".outbox AS o
-        WHERE o.partition_key = $1 AND NOT o.blocked AND o.dead_at IS NULL
-        ORDER BY o.global_sequence
-        LIMIT 1),
-     ended AS (
-       UPDATE "public".outbox_partitions
-          SET crashes    = $2 - 1,
-              paused_at  = CASE WHEN EXISTS (SELECT FROM first) THEN coalesce(paused_at, clock_timestamp()) ELSE paused_at END,
-              updated_at = clock_timestamp()
-        WHERE partition_key = $1 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4 AND crashes >= $2::int
-    RETURNING crashes),
-     told AS (
-       INSERT INTO "public".outbox_audit (actor, action, target, reason, details)
-       SELECT 'postrider', 'partition.pause', jsonb_build_object('partitions', ARRAY[$1::int]), $5,
-              jsonb_build_object('count', 1, 'sequence', first.global_sequence, 'stream_id', first.stream_id)
-         FROM ended, first)
-SELECT first.global_sequence, first.stream_id FROM ended, first;
-
-/* delivery.Raise */ UPDATE "public".outbox_partitions
-   SET lease_epoch = $1,
-       updated_at  = clock_timestamp()
- WHERE partition_key = $2 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4
-   AND lease_epoch < $1;
-
-/* delivery.Regress */ WITH raised AS (
-       UPDATE "public".outbox_settings AS s
-          SET generation = $1::int + 1,
-              regressed  = clock_timestamp()
-        WHERE s.generation <= $1::int
-    RETURNING s.generation),
-     audited AS (
-       INSERT INTO "public".outbox_audit (actor, action, target, reason, details)
-       SELECT 'postrider', 'database.regressed', jsonb_build_object('partition', $2::int), $3,
-              jsonb_build_object('generation', raised.generation, 'partition', $2::int)
-         FROM raised)
-SELECT coalesce((SELECT generation FROM raised), 0);
-
-/* delivery.Advancing */ SELECT set_config('synchronous_commit', 'off', true),
-       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
-       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
-       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
-
-/* delivery.Prove */ WITH RECURSIVE leaves (relid) AS (
-       SELECT $1::text::regclass::oid
-        UNION ALL
-       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
-       ),
-     state AS (
-       SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
-              greatest(w.safe_sequence, nullif(current_setting('postrider.safe', true), '')::bigint) AS known,
-              (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e) AS highest
-         FROM "public".outbox_watermark AS w
-        WHERE w.id),
-     visible AS (
-       SELECT CASE WHEN s.highest - s.known <= 100
-                   THEN (SELECT count(*) FROM "public"."events" AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
-                   ELSE false END AS whole
-         FROM state AS s),
-     writers AS (
-       SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
-              coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
-         FROM pg_locks AS l
-        WHERE NOT (SELECT whole FROM visible)
-          AND
-          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
-          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-          AND l.relation IN (SELECT relid FROM leaves)
-          AND l.pid IS DISTINCT FROM pg_backend_pid()),
-     remaining AS (
-       SELECT s.*, v.whole, w.holders AS writers, w.recovered,
-              ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
-         FROM state AS s, visible AS v, writers AS w
-       OFFSET 0),
-     proven AS (
-       SELECT r.*,
-              CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
-                   THEN greatest(r.candidate, r.known) ELSE r.known END AS base
-         FROM remaining AS r
-       OFFSET 0),
-     decided AS (
-       SELECT p.*,
-              CASE WHEN p.highest <= p.known    THEN p.known
-                   WHEN p.whole                 THEN p.highest
-                   WHEN p.writers = '{}'        THEN p.highest
-                   ELSE coalesce((SELECT max(n.sequence)
-                                    FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS nth
-                                            FROM "public"."events" AS e
-                                           WHERE e.sequence > p.base
-                                           ORDER BY e.sequence
-                                           LIMIT 10000) AS n
-                                   WHERE n.sequence = p.base + n.nth), p.base) END AS safe
-         FROM proven AS p
-       OFFSET 0),
-     noted AS (
-       SELECT d.*,
-              CASE WHEN d.safe >= d.highest  THEN 'none'
-                   WHEN d.candidate > d.safe THEN 'kept'
-                   ELSE 'new' END AS note
-         FROM decided AS d
-       OFFSET 0),
-     seen AS (
-       SELECT n.*,
-              n.safe >= n.safe_sequence + $2::int
-              OR n.note = 'new'
-              OR n.note = 'none' AND n.candidate IS NOT NULL
-              OR n.note = 'kept' AND (cardinality(n.still) < cardinality(n.holders) OR n.candidate_at > clock_timestamp()) AS worth
-         FROM noted AS n
-       OFFSET 0)
-SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FROM seen;
-
-/* delivery.Advance */ WITH RECURSIVE leaves (relid) AS (
-       SELECT $1::text::regclass::oid
-        UNION ALL
-       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
-       ),
-     state AS (
-       SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
-              greatest(w.safe_sequence, nullif(current_setting('postrider.safe', true), '')::bigint) AS known,
-              (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e) AS highest
-         FROM "public".outbox_watermark AS w
-        WHERE w.id),
-     visible AS (
-       SELECT CASE WHEN s.highest - s.known <= 100
-                   THEN (SELECT count(*) FROM "public"."events" AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
-                   ELSE false END AS whole
-         FROM state AS s),
-     writers AS (
-       SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
-              coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
-         FROM pg_locks AS l
-        WHERE NOT (SELECT whole FROM visible)
-          AND
-          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
-          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-          AND l.relation IN (SELECT relid FROM leaves)
-          AND l.pid IS DISTINCT FROM pg_backend_pid()),
-     remaining AS (
-       SELECT s.*, v.whole, w.holders AS writers, w.recovered,
-              ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
-         FROM state AS s, visible AS v, writers AS w
-       OFFSET 0),
-     proven AS (
-       SELECT r.*,
-              CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
-                   THEN greatest(r.candidate, r.known) ELSE r.known END AS base
-         FROM remaining AS r
-       OFFSET 0),
-     decided AS (
-       SELECT p.*,
-              CASE WHEN p.highest <= p.known    THEN p.known
-                   WHEN p.whole                 THEN p.highest
-                   WHEN p.writers = '{}'        THEN p.highest
-                   ELSE coalesce((SELECT max(n.sequence)
-                                    FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS nth
-                                            FROM "public"."events" AS e
-                                           WHERE e.sequence > p.base
-                                           ORDER BY e.sequence
-                                           LIMIT 10000) AS n
-                                   WHERE n.sequence = p.base + n.nth), p.base) END AS safe
-         FROM proven AS p
-       OFFSET 0),
-     noted AS (
-       SELECT d.*,
-              CASE WHEN d.safe >= d.highest  THEN 'none'
-                   WHEN d.candidate > d.safe THEN 'kept'
-                   ELSE 'new' END AS note
-         FROM decided AS d
-       OFFSET 0),
-     seen AS (
-       SELECT n.*,
-              n.safe >= n.safe_sequence + $2::int
-              OR n.note = 'new'
-              OR n.note = 'none' AND n.candidate IS NOT NULL
-              OR n.note = 'kept' AND (cardinality(n.still) < cardinality(n.holders) OR n.candidate_at > clock_timestamp()) AS worth
-         FROM noted AS n
-       OFFSET 0)
-   , free AS MATERIALIZED (
-       SELECT w.id
-         FROM "public".outbox_watermark AS w, seen
-        WHERE w.id
-          AND w.updated_at = seen.updated_at
-          AND seen.worth
-          FOR NO KEY UPDATE OF w SKIP LOCKED),
-     moved AS (
-       UPDATE "public".outbox_watermark AS w
-          SET safe_sequence = n.safe,
-              candidate     = CASE n.note WHEN 'new' THEN n.highest WHEN 'kept' THEN n.candidate END,
-              candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN least(n.candidate_at, clock_timestamp()) END,
-              holders       = CASE n.note WHEN 'new' THEN n.writers WHEN 'kept' THEN n.still END,
-              updated_at    = clock_timestamp()
-         FROM seen AS n, free
-        WHERE w.id = free.id)
-SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FROM seen;
-
-/* delivery.Writers */ WITH RECURSIVE leaves (relid) AS (
-       SELECT $1::text::regclass::oid
-        UNION ALL
-       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
-       )
-SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
-       (SELECT w.safe_sequence FROM "public".outbox_watermark AS w),
-       coalesce(array_agg(DISTINCT l.virtualtransaction), '{}'),
-       coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false)
-  FROM pg_locks AS l
- WHERE
-          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
-          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-   AND l.relation IN (SELECT relid FROM leaves)
-   AND l.pid IS DISTINCT FROM pg_backend_pid();
-
-/* delivery.Watermark */ SELECT w.safe_sequence,
-       (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
-       coalesce(clock_timestamp() - CASE WHEN isfinite(w.candidate_at) THEN w.candidate_at END, interval '0'),
-       h.pid, h.application_name, h.state, coalesce(clock_timestamp() - coalesce(h.xact_start, h.prepared_at), interval '0'), h.gid
-  FROM "public".outbox_watermark AS w
-  LEFT JOIN LATERAL (
-         SELECT DISTINCT n.pid, n.application_name, n.state, n.xact_start, n.gid, n.prepared_at
-           FROM (SELECT l.pid, a.application_name, a.state, a.xact_start, p.gid, p.prepared AS prepared_at,
-                        l.virtualtransaction = ANY (w.holders) OR l.virtualtransaction LIKE '-1/%' AS awaited,
-                        bool_or(l.virtualtransaction = ANY (w.holders) OR l.virtualtransaction LIKE '-1/%') OVER () AS any_awaited
-                   FROM pg_locks AS l
-                   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
-                   LEFT JOIN pg_locks AS x ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid' AND x.granted
-                                          AND x.virtualtransaction = l.virtualtransaction
-                   LEFT JOIN pg_prepared_xacts AS p ON p.transaction = x.transactionid
-                  WHERE w.candidate IS NOT NULL
-                    AND
-          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
-          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-                    AND l.relation IN (WITH RECURSIVE leaves (relid) AS (
-       SELECT $1::text::regclass::oid
-        UNION ALL
-       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
-                                              )
-                                       SELECT relid FROM leaves)) AS n
-          WHERE n.awaited
-             OR n.any_awaited AND coalesce(n.xact_start, n.prepared_at) NOT BETWEEN clock_timestamp() - interval '1 second' AND clock_timestamp()) AS h ON true
- WHERE w.id
- ORDER BY coalesce(h.xact_start, h.prepared_at) NULLS LAST, h.pid;
-
--- delivery/sql/checks/*.sql
-
-/* delivery.Exists */ SELECT EXISTS (SELECT
-                 FROM pg_attribute
-                WHERE attrelid = to_regclass($1) AND attname = 'sequence' AND NOT attisdropped);
-
-/* delivery.Primary */ SELECT 'the server is a standby, which does not show the transactions that are writing events',
-       'connect to the primary (target_session_attrs=read-write in --database-url)'
- WHERE pg_is_in_recovery();
-
-/* delivery.Table */ WITH RECURSIVE lineage (relid, root) AS (
-       SELECT c.oid, true
-         FROM pg_class AS c
-        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
-        UNION
-       SELECT i.inhrelid, false
-         FROM lineage AS l
-         JOIN pg_inherits AS i ON i.inhparent = l.relid),
-     family AS (
-       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
-              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
-         FROM lineage AS l
-         JOIN pg_class AS c ON c.oid = l.relid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
-     sequences AS (
-       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
-              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
-         FROM family AS f
-         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
-         JOIN pg_sequence AS s ON s.seqrelid = d.objid
-         JOIN pg_class AS c ON c.oid = s.seqrelid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
-SELECT detail, cure
-  FROM (SELECT 0 AS rank, '' AS name,
-               format('%I.%I is a %s: the locks of those who write behind it are not known', n.nspname, c.relname,
-                      CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
-                                     ELSE 'relation of another kind' END) AS detail,
-               'name the table itself with postrider migrate up --events-relation' AS cure
-          FROM pg_class AS c
-          JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         WHERE c.oid = to_regclass($1) AND c.relkind NOT IN ('r', 'p')
-         UNION ALL
-        SELECT 1, f.name,
-               format('%s, a part of %s, is a foreign table: the locks of those who write there are not known', f.name, p.name),
-               format(CASE WHEN f.relispartition THEN 'ALTER TABLE %2$s DETACH PARTITION %1$s'
-                           ELSE 'ALTER FOREIGN TABLE %1$s NO INHERIT %2$s' END, f.name, p.name)
-          FROM family AS f
-          JOIN pg_inherits AS i ON i.inhrelid = f.relid
-          JOIN family AS p ON p.relid = i.inhparent
-         WHERE f.relkind NOT IN ('r', 'p')
-         UNION ALL
-        SELECT 2, f.name,
-               format('%s is unlogged: a crash empties it, and its sequences may be used again', f.name),
-               format('ALTER TABLE %s SET LOGGED', f.name)
-          FROM family AS f
-         WHERE f.relkind = 'r' AND f.relpersistence = 'u') AS found
- ORDER BY rank, name;
-
-/* delivery.Identity */ WITH RECURSIVE lineage (relid, root) AS (
-       SELECT c.oid, true
-         FROM pg_class AS c
-        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
-        UNION
-       SELECT i.inhrelid, false
-         FROM lineage AS l
-         JOIN pg_inherits AS i ON i.inhparent = l.relid),
-     family AS (
-       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
-              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
-         FROM lineage AS l
-         JOIN pg_class AS c ON c.oid = l.relid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
-     sequences AS (
-       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
-              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
-         FROM family AS f
-         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
-         JOIN pg_sequence AS s ON s.seqrelid = d.objid
-         JOIN pg_class AS c ON c.oid = s.seqrelid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
-SELECT detail, cure
-  FROM (SELECT f.root, f.name,
-               format('%s.sequence is GENERATED BY DEFAULT: an INSERT may bring a number that was drawn before it', f.name) AS detail,
-               format('ALTER TABLE %s ALTER COLUMN sequence SET GENERATED ALWAYS', f.name) AS cure
-          FROM family AS f
-         WHERE f.root AND f.attidentity = 'd'
-         UNION ALL
-        SELECT f.root, f.name,
-               format('%s.sequence is no identity column: an INSERT may bring a number that was drawn before it', f.name),
-               format('BEGIN; ALTER TABLE %1$s ALTER COLUMN sequence DROP DEFAULT, ALTER COLUMN sequence SET NOT NULL; '
-                      || 'ALTER TABLE %1$s ALTER COLUMN sequence ADD GENERATED ALWAYS AS IDENTITY; '
-                      || 'SELECT setval(pg_get_serial_sequence(%2$L, ''sequence''), coalesce(max(sequence), 0) + 1, false) FROM %1$s; '
-                      || 'COMMIT', f.name, f.name)
-          FROM family AS f
-         WHERE f.root AND f.attidentity = ''
-         UNION ALL
-        SELECT f.root, f.name,
-               format('%s.sequence draws its numbers from a source of its own and not from that of the whole table', f.name),
-               format('ALTER TABLE %s ALTER COLUMN sequence DROP %s', f.name, CASE WHEN f.atthasdef THEN 'DEFAULT' ELSE 'IDENTITY' END)
-          FROM family AS f
-         WHERE NOT f.root
-           AND (EXISTS (SELECT FROM sequences AS s WHERE s.relid = f.relid)
-                OR f.atthasdef
-                   AND NOT EXISTS (SELECT
-                                     FROM pg_attrdef AS a
-                                     JOIN pg_depend AS d ON d.classid = 'pg_attrdef'::regclass AND d.objid = a.oid
-                                                        AND d.refclassid = 'pg_class'::regclass
-                                     JOIN sequences AS s ON s.root AND s.seqrelid = d.refobjid
-                                    WHERE a.adrelid = f.relid AND a.adnum = f.attnum))) AS found
- ORDER BY root DESC, name;
-
-/* delivery.Sequence */ WITH RECURSIVE lineage (relid, root) AS (
-       SELECT c.oid, true
-         FROM pg_class AS c
-        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
-        UNION
-       SELECT i.inhrelid, false
-         FROM lineage AS l
-         JOIN pg_inherits AS i ON i.inhparent = l.relid),
-     family AS (
-       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
-              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
-         FROM lineage AS l
-         JOIN pg_class AS c ON c.oid = l.relid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
-     sequences AS (
-       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
-              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
-         FROM family AS f
-         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
-         JOIN pg_sequence AS s ON s.seqrelid = d.objid
-         JOIN pg_class AS c ON c.oid = s.seqrelid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
-SELECT format('%s has cache %s, increment %s%s%s: sequences would not ascend one by one%s', name, seqcache, seqincrement,
-              CASE WHEN seqcycle THEN ', cycle' END,
-              CASE WHEN relpersistence <> 'p' THEN ', is unlogged' END,
-              CASE WHEN seqcache <> 1 THEN '; mend it and restart the producers, whose sessions use up what they have cached' END),
-       format('ALTER SEQUENCE %s CACHE 1 INCREMENT 1 NO CYCLE', name)
-         || CASE WHEN relpersistence <> 'p' THEN format('; ALTER SEQUENCE %s SET LOGGED', name) ELSE '' END
-  FROM sequences
- WHERE root
-   AND (seqcache <> 1 OR seqincrement <> 1 OR seqcycle
-        OR relpersistence <> 'p' AND (tablekind = 'p' OR tablepersistence = 'p'));
-
-/* delivery.Grants */ WITH RECURSIVE lineage (relid, root) AS (
-       SELECT c.oid, true
-         FROM pg_class AS c
-        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
-        UNION
-       SELECT i.inhrelid, false
-         FROM lineage AS l
-         JOIN pg_inherits AS i ON i.inhparent = l.relid),
-     family AS (
-       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
-              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
-         FROM lineage AS l
-         JOIN pg_class AS c ON c.oid = l.relid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
-     sequences AS (
-       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
-              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
-         FROM family AS f
-         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
-         JOIN pg_sequence AS s ON s.seqrelid = d.objid
-         JOIN pg_class AS c ON c.oid = s.seqrelid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
-   , held AS (
-       SELECT 1 AS rank, s.name, a.grantee, string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type DESC) AS privileges,
-              format('sequence %s', s.name) AS place, bool_or(a.is_grantable) AS grantable, NULL::oid AS relid
-         FROM sequences AS s, aclexplode(coalesce(s.relacl, acldefault('s', s.relowner))) AS a
-        WHERE s.root AND a.privilege_type IN ('USAGE', 'UPDATE')
-        GROUP BY s.name, a.grantee
-        UNION ALL
-       SELECT 2, f.name, a.grantee, 'INSERT', format('table %s', f.name), bool_or(a.is_grantable), f.relid
-         FROM family AS f, aclexplode(coalesce(f.relacl, acldefault('r', f.relowner))) AS a
-        WHERE a.privilege_type = 'INSERT'
-        GROUP BY f.relid, f.name, a.grantee
-        UNION ALL
-       SELECT 3, f.name, a.grantee, 'INSERT (sequence)', format('table %s', f.name), bool_or(a.is_grantable), NULL
-         FROM family AS f, aclexplode(f.attacl) AS a
-        WHERE a.privilege_type = 'INSERT'
-        GROUP BY f.name, a.grantee),
-     named AS (
-       SELECT h.*, coalesce(quote_ident(r.rolname), 'PUBLIC') AS role,
-              CASE WHEN h.grantable THEN ' CASCADE' ELSE '' END AS reach
-         FROM held AS h
-         LEFT JOIN pg_roles AS r ON r.oid = h.grantee
-        WHERE NOT coalesce(r.rolsuper, false)
-          AND h.grantee <> (SELECT f.relowner FROM family AS f WHERE f.root))
-SELECT format('%s holds %s: a sequence could be drawn before the INSERT that uses it', role,
-              string_agg(format('%s on %s', privileges, place), ', ' ORDER BY rank, name)),
-       string_agg(
-         format('REVOKE %s ON %s FROM %s%s', privileges, place, role, reach)
-         || CASE WHEN relid IS NULL OR role = quote_ident(current_user) THEN ''
-                 ELSE (SELECT format('; GRANT INSERT (%s) ON %s TO %s',
-                                     string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), place, role)
-                         FROM pg_attribute AS a
-                        WHERE a.attrelid = named.relid AND a.attnum > 0 AND NOT a.attisdropped
-                          AND a.attgenerated = '' AND a.attname <> 'sequence') END,
-         '; ' ORDER BY rank, name)
-  FROM named
- GROUP BY role
- ORDER BY role;
-
-/* delivery.Isolation */ SELECT format('sessions of this worker run with default_transaction_isolation = %L (set by: %s)', setting, source),
-       CASE WHEN source IN ('client', 'session')
-            THEN 'remove default_transaction_isolation from the options of the connection (--database-url, PGOPTIONS)'
-            ELSE format('ALTER ROLE %I IN DATABASE %I SET default_transaction_isolation = ''read committed''',
-                        session_user, current_database()) END
-  FROM pg_settings
- WHERE name = 'default_transaction_isolation' AND setting <> 'read committed';
-
-/* delivery.Subscription */ WITH RECURSIVE lineage (relid, root) AS (
-       SELECT c.oid, true
-         FROM pg_class AS c
-        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
-        UNION
-       SELECT i.inhrelid, false
-         FROM lineage AS l
-         JOIN pg_inherits AS i ON i.inhparent = l.relid),
-     family AS (
-       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
-              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
-         FROM lineage AS l
-         JOIN pg_class AS c ON c.oid = l.relid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
-     sequences AS (
-       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
-              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
-         FROM family AS f
-         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
-         JOIN pg_sequence AS s ON s.seqrelid = d.objid
-         JOIN pg_class AS c ON c.oid = s.seqrelid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
-SELECT format('subscription %I writes into %s: it brings numbers that another server drew', s.subname,
-              string_agg(f.name, ', ' ORDER BY f.root DESC, f.name)),
-       format('DROP SUBSCRIPTION %1$I; or take the table out of its publication and ALTER SUBSCRIPTION %1$I REFRESH PUBLICATION', s.subname)
-  FROM family AS f
-  JOIN pg_subscription_rel AS r ON r.srrelid = f.relid
-  JOIN (SELECT DISTINCT subid, subname FROM pg_stat_subscription) AS s ON s.subid = r.srsubid
- GROUP BY s.subname
- ORDER BY s.subname;
-
-/* delivery.Rule */ WITH RECURSIVE lineage (relid, root) AS (
-       SELECT c.oid, true
-         FROM pg_class AS c
-        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
-        UNION
-       SELECT i.inhrelid, false
-         FROM lineage AS l
-         JOIN pg_inherits AS i ON i.inhparent = l.relid),
-     family AS (
-       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
-              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
-         FROM lineage AS l
-         JOIN pg_class AS c ON c.oid = l.relid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
-     sequences AS (
-       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
-              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
-         FROM family AS f
-         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
-         JOIN pg_sequence AS s ON s.seqrelid = d.objid
-         JOIN pg_class AS c ON c.oid = s.seqrelid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
-SELECT format('rule %I of %s does something else instead of an INSERT', w.rulename, f.name),
-       format('DROP RULE %I ON %s', w.rulename, f.name)
-  FROM family AS f
-  JOIN pg_rewrite AS w ON w.ev_class = f.relid
- WHERE w.is_instead AND w.ev_type = '3' AND w.ev_enabled <> 'D'
- ORDER BY f.root DESC, f.name, w.rulename;
-
-/* delivery.WriteAll */ SELECT format('%I holds pg_write_all_data: it could draw a sequence before the INSERT that uses it, and must not', r.rolname),
-       format('REVOKE pg_write_all_data FROM %I', r.rolname)
-  FROM pg_auth_members AS m
-  JOIN pg_roles AS r ON r.oid = m.member
- WHERE m.roleid = 'pg_write_all_data'::regrole AND NOT r.rolsuper
- GROUP BY r.rolname
- ORDER BY r.rolname;
-
-/* delivery.Durable */ SELECT format('%I.%I has no trigger outbox_durable that always fires: what is queued may be published before it is on disk', n.nspname, c.relname),
-       CASE WHEN g.oid IS NULL
-            THEN format('CREATE CONSTRAINT TRIGGER outbox_durable AFTER INSERT ON %I.%I DEFERRABLE INITIALLY DEFERRED '
-                        || 'FOR EACH ROW EXECUTE FUNCTION %1$I.outbox_durable(); ', n.nspname, c.relname)
-            ELSE '' END || format('ALTER TABLE %I.%I ENABLE ALWAYS TRIGGER outbox_durable', n.nspname, c.relname)
-  FROM pg_class AS c
-  JOIN pg_namespace AS n ON n.oid = c.relnamespace
-  LEFT JOIN pg_trigger AS g ON g.tgrelid = c.oid AND g.tgname = 'outbox_durable'
- WHERE c.oid IN (to_regclass('"public".outbox_ready'), to_regclass('"public".outbox_parked'))
-   AND g.tgenabled IS DISTINCT FROM 'A'
- ORDER BY c.relname;
-
-/* delivery.Policies */ SELECT format('row-level security of %I.%I applies to %s, which may not see all rows', n.nspname, c.relname, current_user),
-       format('ALTER ROLE %I BYPASSRLS (as a superuser), or ALTER TABLE %I.%I %s ROW LEVEL SECURITY', current_user, n.nspname, c.relname,
-              CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN 'NO FORCE' ELSE 'DISABLE' END)
-  FROM pg_class AS c
-  JOIN pg_namespace AS n ON n.oid = c.relnamespace
- WHERE c.relrowsecurity AND row_security_active(c.oid)
-   AND (c.oid = to_regclass($1)
-        OR c.relnamespace = to_regnamespace('"public"') AND c.relname = ANY ('{events,outbox,outbox_audit,outbox_dedupe_keys,outbox_deliveries,outbox_former_partitions,outbox_ownership,outbox_parked,outbox_partitions,outbox_ready,outbox_replay_sequences,outbox_replays,outbox_schema_version,outbox_settings,outbox_stream_heads,outbox_throughput,outbox_types,outbox_watermark,outbox_workers}'::text[]) AND c.relkind IN ('r', 'p'))
- ORDER BY 1;
-
-/* delivery.Behind */ WITH owned AS MATERIALIZED (
-       SELECT q.seqrelid, n.nspname, c.relname, a.attname, coalesce(pg_sequence_last_value(q.seqrelid)::text, 'its begin') AS stands
-         FROM pg_sequence AS q
-         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.objid = q.seqrelid AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
-         JOIN pg_class AS c ON c.oid = d.refobjid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
-        WHERE (c.oid = to_regclass($1)
-               OR c.relnamespace = to_regnamespace('"public"')
-                  AND (c.relname = ANY ('{events,outbox,outbox_audit,outbox_dedupe_keys,outbox_deliveries,outbox_former_partitions,outbox_ownership,outbox_parked,outbox_partitions,outbox_ready,outbox_replay_sequences,outbox_replays,outbox_schema_version,outbox_settings,outbox_stream_heads,outbox_throughput,outbox_types,outbox_watermark,outbox_workers}'::text[]) OR c.relname = ANY ('{inbox_callers,inbox_calls,inbox_consumers,inbox_lanes,inbox_malformed,inbox_parked,inbox_readers,inbox_records,inbox_schema_version,inbox_senders,inbox_streams}'::text[]) AND to_regclass('"public".inbox_schema_version') IS NOT NULL))
-          AND c.relkind IN ('r', 'p') AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)
-          AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_column_privilege(c.oid, a.attnum, 'SELECT') AND NOT row_security_active(c.oid))
-SELECT format('the sequence %s stands at %s and %I.%I holds %s: inserts fail with 23505', o.seqrelid::regclass, o.stands, o.nspname, o.relname, m.held),
-       format('SELECT setval(%L, %s)', o.seqrelid::regclass, m.held)
-  FROM owned AS o
- CROSS JOIN LATERAL (
-       SELECT substring(query_to_xml(format('SELECT max(%I) AS held FROM %I.%I', o.attname, o.nspname, o.relname), false, false, '')::text
-                        FROM '<held>([0-9]+)</held>')::bigint AS held OFFSET 0) AS m
- WHERE m.held > coalesce(pg_sequence_last_value(o.seqrelid), 0)
- ORDER BY 1;
-
-/* delivery.Writes */ WITH RECURSIVE lineage (relid, root) AS (
-       SELECT c.oid, true
-         FROM pg_class AS c
-        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
-        UNION
-       SELECT i.inhrelid, false
-         FROM lineage AS l
-         JOIN pg_inherits AS i ON i.inhparent = l.relid),
-     family AS (
-       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
-              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
-         FROM lineage AS l
-         JOIN pg_class AS c ON c.oid = l.relid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
-     sequences AS (
-       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
-              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
-         FROM family AS f
-         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
-         JOIN pg_sequence AS s ON s.seqrelid = d.objid
-         JOIN pg_class AS c ON c.oid = s.seqrelid
-         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
-   , acl AS (
-       SELECT f.name, a.grantee, a.privilege_type, f.relowner
-         FROM family AS f, aclexplode(coalesce(f.relacl, acldefault('r', f.relowner))) AS a
-        UNION ALL
-       SELECT f.name, a.grantee, a.privilege_type, f.relowner
-         FROM family AS f
-         JOIN pg_attribute AS c ON c.attrelid = f.relid AND NOT c.attisdropped
-        CROSS JOIN aclexplode(c.attacl) AS a),
-     held AS (
-       SELECT name AS place, grantee, string_agg(DISTINCT privilege_type, ', ') AS privileges
-         FROM acl
-        WHERE privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
-          AND NOT pg_has_role(relowner, 'USAGE')
-          AND (grantee = 0 OR pg_has_role(grantee, 'USAGE'))
-        GROUP BY name, grantee
-        UNION ALL
-       SELECT 'all tables', 'pg_write_all_data'::regrole, 'INSERT, UPDATE, DELETE'
-         FROM family AS f
-        WHERE f.root AND NOT pg_has_role(f.relowner, 'USAGE') AND pg_has_role('pg_write_all_data', 'USAGE')),
-     named AS (
-       SELECT h.*, coalesce(quote_ident(r.rolname), 'PUBLIC') AS role
-         FROM held AS h
-         LEFT JOIN pg_roles AS r ON r.oid = h.grantee)
-SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it: it would hold back its own watermark',
-              current_user, privileges, place, CASE WHEN role <> quote_ident(current_user) THEN ' through ' || role END),
-       CASE WHEN role IN ('PUBLIC', quote_ident(current_user)) THEN format('REVOKE %s ON %s FROM %s', privileges, place, role)
-            ELSE format('REVOKE %s FROM %I', role, current_user) END
-  FROM named
- ORDER BY place, role;
-
-/* delivery.Statistics */ SELECT format('role %I lacks pg_read_all_stats: of a transaction that holds back the order only the process id can be named, '
-              || 'not the application and not its age', current_user),
-       format('GRANT pg_read_all_stats TO %I', current_user)
- WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE');
-
-/* delivery.Idle */ SELECT 'idle_in_transaction_session_timeout is 0: a producer that goes idle inside its transaction holds back the order for ever',
-       format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = ''1min''', current_database())
-  FROM pg_settings
- WHERE name = 'idle_in_transaction_session_timeout' AND setting = '0'
-   AND source NOT IN ('user', 'database user', 'client', 'session');
-
-/* delivery.Prepared */ SELECT format('PostgreSQL %s gives prepared transactions new names: behind a gap order waits until none at all is prepared',
-              current_setting('server_version')),
-       'upgrade to 14.1 or newer, or have producers not prepare their transactions'
- WHERE current_setting('server_version_num')::int < 140001
-   AND current_setting('max_prepared_transactions')::int > 0;
-
-/* delivery.Server */ SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
-       pg_catalog.current_setting('search_path'), pg_catalog.current_setting('fsync'), pg_catalog.current_setting('synchronous_commit'),
-       pg_catalog.current_setting('server_encoding'), pg_catalog.current_setting('client_encoding');
-
-/* delivery.Regressed */ SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM "public".outbox_settings;
-
-/* delivery.Room */ SELECT t.name, t.churns,
-       coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::bigint,
-       coalesce(sum(s.n_live_tup), 0)::bigint, coalesce(sum(s.n_dead_tup), 0)::bigint,
-       pg_catalog.current_setting('autovacuum') = 'off'
-         OR coalesce(bool_or(EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) AS o
-                                      WHERE o.option_name = 'autovacuum_enabled' AND o.option_value IN ('false', 'off', 'no', '0'))), false)
-  FROM (VALUES ($1::text, 'events', false), ('"public".outbox_ready', 'outbox_ready', true), ('"public".outbox_parked', 'outbox_parked', true),
-               ('"public".outbox_partitions', 'outbox_partitions', true), ('"public".outbox_workers', 'outbox_workers', true),
-               ('"public".outbox_watermark', 'outbox_watermark', true), ('"public".outbox_throughput', 'outbox_throughput', true),
-               ('"public".outbox_deliveries', 'outbox_deliveries', true), ('"public".outbox_audit', 'outbox_audit', false)) AS t (relation, name, churns)
-  LEFT JOIN LATERAL pg_catalog.pg_partition_tree(to_regclass(t.relation)) AS p ON true
-  LEFT JOIN pg_catalog.pg_class AS c ON c.oid = coalesce(p.relid, to_regclass(t.relation)) AND c.relkind IN ('r', 'p', 'm')
-  LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
- GROUP BY t.name, t.churns
- ORDER BY 3 DESC, t.name;
-
-/* delivery.Database */ SELECT pg_is_in_recovery(),
-       current_setting('transaction_read_only')::boolean,
-       current_user::text,
-       ARRAY(SELECT p.oid::regprocedure::text
-               FROM pg_catalog.pg_proc AS p
-              WHERE p.pronamespace = 'pg_catalog'::regnamespace
-                AND p.proname = ANY ($1::name[])
-                AND NOT 'bytea'::regtype = ANY (p.proargtypes::oid[])
-                AND NOT has_function_privilege(p.oid, 'EXECUTE')
-              ORDER BY p.proname),
-       ARRAY(SELECT f.name
-               FROM unnest($1::name[]) AS f (name)
-              WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname = f.name)
-              ORDER BY f.name);
-
-/* delivery.Columns */ SELECT a.attname, a.atttypid::regtype::text
-  FROM pg_attribute AS a
- WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped;
-
 -- delivery/ops/sql/*.sql
 
 /* ops.Now */ SELECT clock_timestamp(), coalesce(s.resized_at::text, '') FROM "public".outbox_settings AS s;
@@ -3114,6 +1512,1608 @@ UPDATE "public".outbox_settings SET partition_count = $1, generation = generatio
        resized_delivery = (SELECT coalesce(max(id), 0) FROM "public".outbox_deliveries);
 
 /* resize.PauseAll */ UPDATE "public".outbox_partitions SET paused_at = $1 WHERE paused_at IS NULL;
+
+-- delivery/pgstore/sql/*.sql
+
+/* delivery.Counting */ SELECT
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true);
+
+/* delivery.Probing */ SELECT
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('jit', 'off', true)
+       , set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('enable_sort', 'off', true);
+
+/* delivery.Backlog */ SELECT l.partition_key,
+       coalesce(ready.pending, 0) + coalesce(parked.pending, 0),
+       coalesce(parked.failed, 0), coalesce(parked.blocked, 0), coalesce(parked.dead, 0), coalesce(parked.scheduled, 0),
+       coalesce(parked.streams, 0),
+       greatest(s.at - least(first.available_at, parked.oldest), interval '0'),
+       coalesce(first.global_sequence, l.delivered),
+       s.at
+  FROM "public".outbox_partitions AS l
+ CROSS JOIN (SELECT clock_timestamp() AS at) AS s
+  LEFT JOIN (SELECT partition_key, count(*) AS pending
+               FROM "public".outbox_ready
+              GROUP BY partition_key) AS ready USING (partition_key)
+  LEFT JOIN LATERAL (
+         SELECT r.global_sequence, CASE WHEN isfinite(r.available_at) THEN r.available_at END AS available_at
+           FROM "public".outbox_ready AS r
+          WHERE r.partition_key = l.partition_key
+          ORDER BY r.global_sequence
+          LIMIT 1) AS first ON true
+  LEFT JOIN (SELECT partition_key,
+                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND (scheduled_for IS NULL OR available_at <= clock_timestamp())) AS pending,
+                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts > 0)  AS failed,
+                    count(*) FILTER (WHERE dead_at IS NULL AND blocked)                       AS blocked,
+                    count(DISTINCT stream_id) FILTER (WHERE dead_at IS NULL AND blocked)      AS streams,
+                    count(*) FILTER (WHERE dead_at IS NOT NULL)                               AS dead,
+                    count(*) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND scheduled_for IS NOT NULL AND available_at > clock_timestamp()) AS scheduled,
+                    min(available_at) FILTER (WHERE dead_at IS NULL AND NOT blocked AND attempts = 0 AND (scheduled_for IS NULL OR available_at <= clock_timestamp())
+                                              AND isfinite(available_at)) AS oldest
+               FROM "public".outbox_parked
+              GROUP BY partition_key) AS parked USING (partition_key)
+ ORDER BY l.partition_key;
+
+/* delivery.Oldest */ SELECT l.partition_key, coalesce(first.global_sequence, greatest(l.delivered, mine.start)),
+       least(first.available_at, parked.available_at) IS NOT NULL,
+       greatest(s.at - least(first.available_at, parked.available_at), interval '0'), s.at
+  FROM "public".outbox_partitions AS l
+ CROSS JOIN (SELECT clock_timestamp() AS at) AS s
+  LEFT JOIN unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, start) USING (partition_key)
+  LEFT JOIN LATERAL (
+         SELECT r.global_sequence, CASE WHEN isfinite(r.available_at) THEN r.available_at END AS available_at
+           FROM "public".outbox_ready AS r
+          WHERE r.partition_key = l.partition_key AND r.global_sequence >= coalesce(mine.start, 0)
+          ORDER BY r.global_sequence
+          LIMIT 1) AS first ON true
+  LEFT JOIN LATERAL (
+         SELECT min(p.available_at) AS available_at
+           FROM (SELECT d.available_at, d.attempts
+                   FROM "public".outbox_parked AS d
+                  WHERE d.partition_key = l.partition_key AND NOT d.blocked AND d.dead_at IS NULL AND d.available_at <= s.at
+                  ORDER BY d.available_at
+                  LIMIT 100) AS p
+          WHERE p.attempts = 0 AND isfinite(p.available_at)) AS parked ON true
+ ORDER BY l.partition_key;
+
+/* delivery.Heads */ SELECT l.partition_key, h.global_sequence, h.topic, h.parked, greatest(s.at - CASE WHEN isfinite(h.available_at) THEN h.available_at END, interval '0')
+  FROM "public".outbox_partitions AS l
+ CROSS JOIN (SELECT clock_timestamp() AS at) AS s
+  LEFT JOIN unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, start) USING (partition_key)
+ CROSS JOIN LATERAL (
+         (SELECT r.global_sequence, r.topic, r.available_at, false AS parked
+            FROM "public".outbox_ready AS r
+           WHERE r.partition_key = l.partition_key AND r.global_sequence >= coalesce(mine.start, 0)
+           ORDER BY r.global_sequence
+           LIMIT $3)
+         UNION ALL
+         SELECT p.global_sequence, p.topic, p.available_at, true
+           FROM (SELECT d.global_sequence, d.topic, d.available_at, d.attempts
+                   FROM "public".outbox_parked AS d
+                  WHERE d.partition_key = l.partition_key AND NOT d.blocked AND d.dead_at IS NULL AND d.available_at <= s.at
+                  ORDER BY d.available_at
+                  LIMIT $3) AS p
+          WHERE p.attempts = 0) AS h;
+
+/* delivery.DeadTopics */ WITH dead AS (SELECT topic, count(*) AS messages FROM "public".outbox_parked WHERE dead_at IS NOT NULL GROUP BY topic)
+(SELECT topic, messages FROM dead ORDER BY topic = ANY ($1::text[]) DESC, messages DESC, topic COLLATE "C" LIMIT $2)
+UNION ALL
+(SELECT NULL, coalesce(sum(messages), 0)::bigint FROM dead);
+
+/* delivery.DeadSome */ SELECT global_sequence FROM "public".outbox_parked WHERE dead_at IS NOT NULL LIMIT $1;
+
+/* delivery.Begin */ SELECT pg_current_wal_insert_lsn()::text, ARRAY[
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
+       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
+       ];
+
+/* delivery.ClaimParked */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
+       p.blocked,
+       p.dead_at IS NULL AND (p.available_at <= clock_timestamp() OR
+       CASE WHEN p.attempts > 0 THEN p.available_at > clock_timestamp() + $1::interval ELSE p.scheduled_for IS NULL END
+       ) AS due,
+       p.scheduled_for
+  FROM unnest($2::smallint[], $3::bigint[], $4::int[]) AS mine (partition_key, revision, most)
+ CROSS JOIN LATERAL (
+         SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                AS one
+           FROM "public".outbox_partitions AS l
+          WHERE l.partition_key = mine.partition_key
+            AND l.paused_at IS NULL
+          LIMIT 1) AS flowing
+ CROSS JOIN LATERAL (
+         SELECT DISTINCT h.stream_id
+           FROM ((SELECT i.stream_id
+                    FROM "public".outbox_parked AS i
+                   WHERE i.available_at <= clock_timestamp()
+                     AND i.partition_key = mine.partition_key
+                     AND i.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
+                     AND NOT i.blocked AND i.dead_at IS NULL
+                     AND EXISTS (SELECT FROM "public".outbox_parked AS e
+                                  WHERE e.partition_key = i.partition_key
+                                    AND e.stream_id = i.stream_id
+                                    AND e.global_sequence < i.global_sequence
+                                    AND NOT ($7::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+                   ORDER BY i.available_at
+                   LIMIT mine.most)
+                  UNION ALL
+                 SELECT i.stream_id
+                   FROM (VALUES (false, interval '0'), (true, $1::interval)) AS ahead (failed, most)
+                   CROSS JOIN LATERAL (
+                         SELECT i.stream_id
+                           FROM "public".outbox_parked AS i
+                          WHERE (i.attempts > 0) = ahead.failed AND i.available_at > clock_timestamp() + ahead.most
+                            AND (i.attempts > 0 OR i.scheduled_for IS NULL)
+                     AND i.partition_key = mine.partition_key
+                     AND i.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
+                     AND NOT i.blocked AND i.dead_at IS NULL
+                     AND EXISTS (SELECT FROM "public".outbox_parked AS e
+                                  WHERE e.partition_key = i.partition_key
+                                    AND e.stream_id = i.stream_id
+                                    AND e.global_sequence < i.global_sequence
+                                    AND NOT ($7::boolean AND e.dead_at IS NOT NULL)) IS NOT TRUE
+                          LIMIT mine.most) AS i) AS h) AS head
+ CROSS JOIN LATERAL (
+         SELECT r.*
+           FROM "public".outbox_parked AS r
+          WHERE r.partition_key = mine.partition_key
+            AND r.stream_id = head.stream_id
+            AND r.global_sequence <= (SELECT CASE WHEN $5::boolean THEN current_setting('postrider.safe')::bigint ELSE $6 END)
+            AND NOT ($7::boolean AND r.dead_at IS NOT NULL)
+          ORDER BY r.global_sequence
+          LIMIT mine.most) AS p
+ WHERE flowing.one = 1 AND
+(SELECT EXISTS (SELECT FROM "public".outbox_parked))
+   AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
+                        WHERE any_parked.partition_key = ANY ($2::smallint[])))
+ LIMIT $8;
+
+/* delivery.ClaimDue */ SELECT p.partition_key, p.global_sequence, p.generation, p.attempts, p.stream_id, p.topic,
+       p.blocked,
+       true AS due,
+       p.scheduled_for
+  FROM unnest($1::smallint[], $2::bigint[], $3::int[]) AS mine (partition_key, revision, most)
+ CROSS JOIN LATERAL (
+         SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                AS one
+           FROM "public".outbox_partitions AS l
+          WHERE l.partition_key = mine.partition_key
+            AND l.paused_at IS NULL
+          LIMIT 1) AS flowing
+ CROSS JOIN LATERAL (
+         (SELECT r.*
+            FROM "public".outbox_parked AS r
+           WHERE r.available_at <= clock_timestamp()
+             AND r.partition_key = mine.partition_key
+             AND r.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
+             AND NOT r.blocked AND r.dead_at IS NULL
+           ORDER BY r.available_at
+           LIMIT mine.most)
+          UNION ALL
+         SELECT r.*
+                   FROM (VALUES (false, interval '0'), (true, $6::interval)) AS ahead (failed, most)
+          CROSS JOIN LATERAL (
+                 SELECT r.*
+                   FROM "public".outbox_parked AS r
+                  WHERE (r.attempts > 0) = ahead.failed AND r.available_at > clock_timestamp() + ahead.most
+                    AND (r.attempts > 0 OR r.scheduled_for IS NULL)
+             AND r.partition_key = mine.partition_key
+             AND r.global_sequence <= (SELECT CASE WHEN $4::boolean THEN current_setting('postrider.safe')::bigint ELSE $5 END)
+             AND NOT r.blocked AND r.dead_at IS NULL
+                  LIMIT mine.most) AS r) AS p
+ WHERE flowing.one = 1
+ LIMIT $7;
+
+/* delivery.ClaimReady */ SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
+(SELECT EXISTS (SELECT FROM "public".outbox_parked))
+   AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
+                        WHERE any_parked.partition_key = ANY ($1::smallint[])))
+       AND NOT $2::boolean
+       AND EXISTS (SELECT FROM "public".outbox_parked AS p
+                    WHERE p.partition_key = o.partition_key
+                      AND p.stream_id = o.stream_id
+                      AND p.global_sequence < o.global_sequence
+                      AND p.replay_id IS NULL
+                      AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
+       o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
+  FROM unnest($1::smallint[], $4::bigint[], $5::bigint[], $6::int[]) AS mine (partition_key, revision, after, most)
+ CROSS JOIN LATERAL (
+         SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                AS one
+           FROM "public".outbox_partitions AS l
+          WHERE l.partition_key = mine.partition_key
+            AND l.paused_at IS NULL
+          LIMIT 1) AS flowing
+ CROSS JOIN LATERAL (
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.scheduled_for
+           FROM "public".outbox_ready AS r
+          WHERE r.partition_key = mine.partition_key
+            AND r.global_sequence > mine.after
+            AND r.global_sequence <= (SELECT CASE WHEN $7::boolean THEN current_setting('postrider.safe')::bigint ELSE $8 END)
+          ORDER BY r.global_sequence
+          LIMIT mine.most) AS o
+ WHERE flowing.one = 1
+ LIMIT $9;
+
+/* delivery.ClaimLittle */ SELECT c.*, coalesce(e.sequence, 0), e.event_id, e.stream_version, e.event_type, e.size, e.payload,
+       e.traceparent, e.tracestate, e.headers, e.correlation_id, e.causation_id, e.tenant_id, coalesce(e.audit_only, false), e.occurred_at, e.recorded_at
+  FROM (
+SELECT o.partition_key, o.global_sequence, o.generation, o.attempts, o.stream_id, o.topic,
+(SELECT EXISTS (SELECT FROM "public".outbox_parked))
+   AND (SELECT EXISTS (SELECT FROM "public".outbox_parked AS any_parked
+                        WHERE any_parked.partition_key = ANY ($1::smallint[])))
+       AND NOT $2::boolean
+       AND EXISTS (SELECT FROM "public".outbox_parked AS p
+                    WHERE p.partition_key = o.partition_key
+                      AND p.stream_id = o.stream_id
+                      AND p.global_sequence < o.global_sequence
+                      AND p.replay_id IS NULL
+                      AND NOT ($3::boolean AND p.dead_at IS NOT NULL)) AS blocked,
+       o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due
+  FROM unnest($1::smallint[], $4::bigint[], $5::bigint[], $6::int[]) AS mine (partition_key, revision, after, most)
+ CROSS JOIN LATERAL (
+         SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                AS one
+           FROM "public".outbox_partitions AS l
+          WHERE l.partition_key = mine.partition_key
+            AND l.paused_at IS NULL
+          LIMIT 1) AS flowing
+ CROSS JOIN LATERAL (
+         SELECT r.partition_key, r.global_sequence, r.generation, r.attempts, r.stream_id, r.topic, r.available_at, r.scheduled_for
+           FROM "public".outbox_ready AS r
+          WHERE r.partition_key = mine.partition_key
+            AND r.global_sequence > mine.after
+            AND r.global_sequence <= (SELECT CASE WHEN $7::boolean THEN current_setting('postrider.safe')::bigint ELSE $8 END)
+          ORDER BY r.global_sequence
+          LIMIT mine.most) AS o
+ WHERE flowing.one = 1
+ LIMIT $9
+       ) AS c
+  LEFT JOIN LATERAL (
+SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
+       CASE WHEN octet_length(s.payload) <= $10::bigint THEN s.payload END,
+       s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
+       s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
+       s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type::text, e.metadata AS metadata, e.tenant_id::text, e.recorded_at,
+               coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
+          FROM "public"."events" AS e
+         WHERE e.sequence = ANY (ARRAY[c.global_sequence]::bigint[])
+        OFFSET 0) AS s) AS e (sequence, event_id, stream_version, event_type, size, payload, traceparent, tracestate,
+                                    headers, correlation_id, causation_id, tenant_id, audit_only, occurred_at, recorded_at) ON c.due AND NOT c.blocked;
+
+/* delivery.Server */ SELECT s.generation, pg_postmaster_start_time(),
+       EXISTS (SELECT FROM "public".outbox_parked AS p WHERE NOT p.blocked AND p.dead_at IS NULL)
+  FROM "public".outbox_settings AS s;
+
+/* delivery.LogPosition */ SELECT pg_current_wal_insert_lsn()::text;
+
+/* delivery.Planning */ SELECT
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
+       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
+
+/* delivery.Reading */ SELECT
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
+       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
+       , 1 / CASE WHEN pg_postmaster_start_time() <> $1::timestamptz THEN 0 ELSE 1 END;
+
+/* delivery.Rehydrate */ SELECT s.sequence, s.event_id, s.stream_version, s.event_type, octet_length(s.payload)::bigint,
+       CASE WHEN octet_length(s.payload) <= $1::bigint THEN s.payload END,
+       s.metadata ->> 'traceparent', s.metadata ->> 'tracestate', s.metadata -> 'headers',
+       s.metadata ->> 'correlation_id', s.metadata ->> 'causation_id',
+       s.tenant_id, s.audit_only, s.occurred_at, s.recorded_at
+  FROM (SELECT e.sequence, e.event_id, e.stream_version, e.event_type::text, e.metadata AS metadata, e.tenant_id::text, e.recorded_at,
+               coalesce(e.audit_only, false) AS audit_only, e.occurred_at AS occurred_at, e.payload AS payload
+          FROM "public"."events" AS e
+         WHERE e.sequence = ANY ($2::bigint[]) AND e.sequence BETWEEN $3::bigint AND $4::bigint
+        OFFSET 0) AS s;
+
+/* delivery.LetGo */ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL;
+
+/* delivery.EventTypes */ SELECT e.sequence, coalesce(e.event_type::text, '') FROM "public"."events" AS e WHERE e.sequence = ANY ($1::bigint[]);
+
+/* delivery.Heal */ WITH held AS MATERIALIZED (
+       SELECT p.partition_key
+         FROM "public".outbox_partitions AS p
+        WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3),
+     page AS MATERIALIZED (
+       SELECT d.id, d.first_sequence, d.last_sequence
+         FROM "public".outbox_deliveries AS d
+        WHERE d.partition_key = $1 AND (d.first_sequence, d.id) < ($4, $5)
+          AND EXISTS (SELECT FROM held)
+          AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM "public".outbox_settings AS s)
+          AND d.published_at > coalesce(clock_timestamp() - $6::interval, '-infinity')
+          AND d.last_stream_sequence > $7
+          AND (d.lost_after IS NULL OR d.lost_after > $7)
+        ORDER BY d.first_sequence DESC, d.id DESC
+        LIMIT $8),
+     settled AS (
+       UPDATE "public".outbox_partitions AS p
+          SET fence_sequence  = least(p.fence_sequence, $7),
+              stream_sequence = least(p.stream_sequence, $7),
+              lost_sequence   = 0,
+              stream_life     = $9,
+              updated_at      = clock_timestamp()
+         FROM held
+        WHERE p.partition_key = held.partition_key AND (SELECT count(*) FROM page) < $8),
+     lost AS (
+       UPDATE "public".outbox_deliveries AS d
+          SET lost_after = $7
+         FROM page
+        WHERE d.id = page.id
+    RETURNING d.*),
+     later AS MATERIALIZED (
+       SELECT k.sequence::bigint AS sequence, max(d.id) AS id
+         FROM "public".outbox_deliveries AS d
+        CROSS JOIN LATERAL jsonb_object_keys(d.generations) AS k (sequence)
+        WHERE d.generations IS NOT NULL AND d.partition_key = $1
+          AND d.id > (SELECT min(page.id) FROM page)
+          AND d.first_sequence <= (SELECT max(page.last_sequence) FROM page)
+          AND d.last_sequence >= (SELECT min(page.first_sequence) FROM page)
+        GROUP BY 1),
+     entries AS (
+       SELECT DISTINCT ON (s.sequence)
+              lost.partition_key, s.sequence,
+              coalesce((lost.generations ->> s.sequence::text)::int, 0) AS generation
+         FROM lost
+        CROSS JOIN LATERAL unnest(
+                coalesce(lost.sequences, ARRAY(SELECT generate_series(lost.first_sequence, lost.last_sequence))),
+                lost.stream_sequences) WITH ORDINALITY AS s (sequence, stream_sequence, position)
+         LEFT JOIN later ON later.sequence = s.sequence
+        WHERE (CASE WHEN lost.stream_sequences IS NULL THEN lost.first_stream_sequence + s.position - 1
+                    ELSE s.stream_sequence END) > $7
+          AND (later.id IS NULL OR later.id <= lost.id)
+        ORDER BY s.sequence, lost.id DESC),
+     queued AS (
+       INSERT INTO "public".outbox_ready (global_sequence, partition_key, generation, stream_id, topic)
+       SELECT n.sequence, n.partition_key, n.generation, e.stream_id, e.topic
+         FROM entries AS n
+         JOIN "public"."events" AS e ON e.sequence = n.sequence
+        WHERE NOT EXISTS (SELECT FROM "public".outbox AS o
+                           WHERE o.partition_key = n.partition_key AND o.global_sequence = n.sequence)
+    RETURNING global_sequence),
+     deepest AS (
+       SELECT page.first_sequence, page.id FROM page WHERE (SELECT count(*) FROM page) = $8 ORDER BY 1, 2 LIMIT 1)
+SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued),
+       (SELECT first_sequence FROM deepest), (SELECT id FROM deepest);
+
+/* delivery.Concede */ UPDATE "public".outbox_partitions
+   SET fence_sequence  = 0,
+       stream_sequence = 0,
+       lost_sequence   = greatest(lost_sequence, $1),
+       stream_life     = $2,
+       updated_at      = clock_timestamp()
+ WHERE partition_key = $3 AND lease_owner IS NOT DISTINCT FROM $4 AND lease_epoch = $5;
+
+/* delivery.HealOwn */ SELECT FROM "public".outbox_partitions WHERE partition_key = $1 FOR NO KEY UPDATE;
+
+/* delivery.HealFormer */ WITH held AS (
+       SELECT p.partition_key
+         FROM "public".outbox_partitions AS p
+        WHERE p.partition_key = $1 AND p.lease_owner IS NOT DISTINCT FROM $2 AND p.lease_epoch = $3),
+     page AS MATERIALIZED (
+       SELECT d.id, k.kept
+         FROM "public".outbox_settings AS s
+         JOIN "public".outbox_deliveries AS d ON d.id <= s.resized_delivery
+         JOIN unnest($4::smallint[], $5::bigint[]) AS k (partition_key, kept) USING (partition_key)
+        WHERE d.id > $6 AND d.last_stream_sequence > k.kept
+          AND d.published_at > coalesce(clock_timestamp() - $7::interval, '-infinity') AND (d.lost_after IS NULL OR d.lost_after > k.kept)
+        ORDER BY d.id
+        LIMIT $8),
+     lost AS (
+       UPDATE "public".outbox_deliveries AS d
+          SET lost_after = page.kept
+         FROM page, held
+        WHERE d.id = page.id
+    RETURNING d.*),
+     later AS MATERIALIZED (
+       SELECT k.sequence::bigint AS sequence, max(d.id) AS id
+         FROM "public".outbox_deliveries AS d
+        CROSS JOIN LATERAL jsonb_object_keys(d.generations) AS k (sequence)
+        WHERE d.generations IS NOT NULL AND d.id > (SELECT min(page.id) FROM page)
+        GROUP BY 1),
+     entries AS (
+       SELECT DISTINCT ON (s.sequence)
+              s.sequence, coalesce((lost.generations ->> s.sequence::text)::int, 0) AS generation
+         FROM lost
+        CROSS JOIN LATERAL unnest(
+                coalesce(lost.sequences, ARRAY(SELECT generate_series(lost.first_sequence, lost.last_sequence))),
+                lost.stream_sequences) WITH ORDINALITY AS s (sequence, stream_sequence, position)
+         LEFT JOIN later ON later.sequence = s.sequence
+        WHERE (CASE WHEN lost.stream_sequences IS NULL THEN lost.first_stream_sequence + s.position - 1
+                    ELSE s.stream_sequence END) > lost.lost_after
+          AND (later.id IS NULL OR later.id <= lost.id)
+        ORDER BY s.sequence, lost.id DESC),
+     placed AS (
+       SELECT n.sequence, n.generation, e.stream_id, e.topic,
+              "public".outbox_hash_partition(
+                "public".outbox_xxhash64(convert_to(coalesce(e.routing_key, e.stream_id), 'UTF8')), s.partition_count) AS partition_key
+         FROM entries AS n
+         JOIN "public"."events" AS e ON e.sequence = n.sequence
+        CROSS JOIN "public".outbox_settings AS s),
+     queued AS (
+       INSERT INTO "public".outbox (global_sequence, partition_key, generation, parked, blocked, stream_id, topic)
+       SELECT n.sequence, n.partition_key, n.generation, true,
+              row_number() OVER (PARTITION BY n.partition_key, n.stream_id ORDER BY n.sequence) > 1
+              OR EXISTS (SELECT FROM "public".outbox AS p
+                          WHERE p.parked AND p.partition_key = n.partition_key AND p.stream_id = n.stream_id
+                            AND p.global_sequence < n.sequence),
+              n.stream_id, n.topic
+         FROM placed AS n
+        WHERE NOT EXISTS (SELECT FROM "public".outbox AS o
+                           WHERE o.partition_key = n.partition_key AND o.global_sequence = n.sequence)
+    RETURNING global_sequence)
+SELECT (SELECT count(*) FROM held), (SELECT count(*) FROM entries), (SELECT count(*) FROM queued), (SELECT max(id) FROM page);
+
+/* delivery.HealKnown */ SELECT f.partition_key, f.fence_sequence
+  FROM "public".outbox_former_partitions AS f
+ CROSS JOIN "public".outbox_settings AS s
+ WHERE f.partition_key % s.partition_count = $1::int
+ ORDER BY f.partition_key;
+
+/* delivery.HealKeys */ SELECT k.partition_key
+  FROM "public".outbox_settings AS s
+ CROSS JOIN (SELECT partition_key FROM "public".outbox_partitions
+              UNION
+             SELECT partition_key FROM "public".outbox_former_partitions) AS k
+ WHERE s.resized_at IS NOT NULL
+ ORDER BY k.partition_key;
+
+/* delivery.HealTable */ LOCK TABLE "public".outbox IN ROW EXCLUSIVE MODE;
+
+/* delivery.HealLock */ SELECT FROM "public".outbox_partitions ORDER BY partition_key FOR NO KEY UPDATE;
+
+/* delivery.HealSettle */ UPDATE "public".outbox_former_partitions AS f
+   SET fence_sequence  = least(f.fence_sequence, k.kept),
+       stream_sequence = least(f.stream_sequence, k.kept)
+  FROM unnest($1::smallint[], $2::bigint[]) AS k (partition_key, kept)
+ WHERE f.partition_key = k.partition_key
+   AND EXISTS (SELECT FROM "public".outbox_partitions AS p
+                WHERE p.partition_key = $3 AND p.lease_owner IS NOT DISTINCT FROM $4 AND p.lease_epoch = $5);
+
+/* delivery.Marking */ SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '2s', true),
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
+       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
+
+/* delivery.MarkReady */ WITH mine AS (
+       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
+         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+                AS m (partition_key, epoch, revision, delivered, fence, stream)
+        ORDER BY m.partition_key),
+     locked AS (
+       SELECT mine.*, own.one
+         FROM mine
+        CROSS JOIN LATERAL (
+                SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                       AS one
+                  FROM "public".outbox_partitions AS l
+                 WHERE l.partition_key = mine.partition_key
+                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
+                   FOR NO KEY UPDATE) AS own),
+     held AS (
+       UPDATE "public".outbox_partitions AS p
+          SET revision        = locked.revision + 1,
+              delivered       = greatest(p.delivered, locked.delivered),
+              fence_sequence  = greatest(p.fence_sequence, locked.fence),
+              stream_sequence = greatest(p.stream_sequence, locked.stream),
+              crashes         = 0,
+              carrying        = false,
+              updated_at      = clock_timestamp()
+         FROM locked
+        WHERE p.partition_key = locked.partition_key AND locked.one = 1
+          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
+    RETURNING p.partition_key, p.lease_epoch)
+   , done AS MATERIALIZED (
+       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
+         FROM unnest($8::smallint[], $9::bigint[], $10::bigint[], $11::int[], $12::text[])
+                AS d (partition_key, sequence, stream_sequence, generation, stream_id)
+         JOIN held USING (partition_key)),
+     gone AS (
+       DELETE FROM "public".outbox_ready AS o
+        USING done
+        WHERE o.partition_key = ANY (ARRAY[done.partition_key]) AND o.global_sequence = done.sequence
+          AND o.stream_id = done.stream_id AND o.generation = done.generation
+    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, o.attempts, o.scheduled_for, done.generation),
+     history AS (
+       INSERT INTO "public".outbox_deliveries
+              (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
+               first_stream_sequence, last_stream_sequence, stream_sequences,
+               skipped, attempts, generations, scheduled, published_at, message_count)
+       SELECT partition_key, lease_epoch, min(sequence), max(sequence),
+              CASE WHEN max(sequence) - min(sequence) + 1 > count(*)
+                   THEN array_agg(sequence ORDER BY sequence) END,
+              min(stream_sequence), max(stream_sequence),
+              CASE WHEN max(stream_sequence) - min(stream_sequence) + 1 > count(*) OR count(*) > count(stream_sequence)
+                     OR array_agg(stream_sequence ORDER BY sequence) IS DISTINCT FROM array_agg(stream_sequence ORDER BY stream_sequence)
+                   THEN array_agg(stream_sequence ORDER BY sequence) END,
+              array_agg(sequence ORDER BY sequence) FILTER (WHERE stream_sequence IS NULL),
+              jsonb_object_agg(sequence, attempts) FILTER (WHERE attempts > 0),
+              jsonb_object_agg(sequence, generation) FILTER (WHERE generation > 0),
+              jsonb_object_agg(sequence, scheduled_for) FILTER (WHERE scheduled_for IS NOT NULL),
+              clock_timestamp(), count(stream_sequence)
+         FROM gone
+        GROUP BY partition_key, lease_epoch),
+     counted AS (
+       INSERT INTO "public".outbox_throughput AS t (minute, partition_key, published, retried, skipped)
+       SELECT date_trunc('minute', clock_timestamp()), partition_key, count(stream_sequence),
+              count(stream_sequence) FILTER (WHERE attempts > 0),
+              count(*) FILTER (WHERE stream_sequence IS NULL)
+         FROM gone
+        GROUP BY partition_key
+       ON CONFLICT (minute, partition_key) DO UPDATE
+          SET published = t.published + EXCLUDED.published,
+              retried   = t.retried   + EXCLUDED.retried,
+              skipped   = t.skipped   + EXCLUDED.skipped)
+SELECT partition_key FROM held;
+
+/* delivery.MarkParked */ WITH mine AS (
+       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
+         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+                AS m (partition_key, epoch, revision, delivered, fence, stream)
+        ORDER BY m.partition_key),
+     locked AS (
+       SELECT mine.*, own.one
+         FROM mine
+        CROSS JOIN LATERAL (
+                SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                       AS one
+                  FROM "public".outbox_partitions AS l
+                 WHERE l.partition_key = mine.partition_key
+                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
+                   FOR NO KEY UPDATE) AS own),
+     held AS (
+       UPDATE "public".outbox_partitions AS p
+          SET revision        = locked.revision + 1,
+              delivered       = greatest(p.delivered, locked.delivered),
+              fence_sequence  = greatest(p.fence_sequence, locked.fence),
+              stream_sequence = greatest(p.stream_sequence, locked.stream),
+              crashes         = 0,
+              carrying        = false,
+              updated_at      = clock_timestamp()
+         FROM locked
+        WHERE p.partition_key = locked.partition_key AND locked.one = 1
+          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
+    RETURNING p.partition_key, p.lease_epoch)
+   , done AS MATERIALIZED (
+       SELECT held.partition_key, held.lease_epoch, d.sequence, d.stream_sequence, d.generation, d.stream_id
+         FROM unnest($8::smallint[], $9::bigint[], $10::bigint[], $11::int[], $12::text[])
+                AS d (partition_key, sequence, stream_sequence, generation, stream_id)
+         JOIN held USING (partition_key)),
+     gone AS (
+       DELETE FROM "public".outbox_parked AS o
+        USING done
+        WHERE o.partition_key = ANY (ARRAY[done.partition_key]) AND o.global_sequence = done.sequence
+          AND o.stream_id = done.stream_id AND o.generation = done.generation
+    RETURNING done.partition_key, done.lease_epoch, done.sequence, done.stream_sequence, o.attempts, o.scheduled_for, done.generation),
+     history AS (
+       INSERT INTO "public".outbox_deliveries
+              (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
+               first_stream_sequence, last_stream_sequence, stream_sequences,
+               skipped, attempts, generations, scheduled, published_at, message_count)
+       SELECT partition_key, lease_epoch, min(sequence), max(sequence),
+              CASE WHEN max(sequence) - min(sequence) + 1 > count(*)
+                   THEN array_agg(sequence ORDER BY sequence) END,
+              min(stream_sequence), max(stream_sequence),
+              CASE WHEN max(stream_sequence) - min(stream_sequence) + 1 > count(*) OR count(*) > count(stream_sequence)
+                     OR array_agg(stream_sequence ORDER BY sequence) IS DISTINCT FROM array_agg(stream_sequence ORDER BY stream_sequence)
+                   THEN array_agg(stream_sequence ORDER BY sequence) END,
+              array_agg(sequence ORDER BY sequence) FILTER (WHERE stream_sequence IS NULL),
+              jsonb_object_agg(sequence, attempts) FILTER (WHERE attempts > 0),
+              jsonb_object_agg(sequence, generation) FILTER (WHERE generation > 0),
+              jsonb_object_agg(sequence, scheduled_for) FILTER (WHERE scheduled_for IS NOT NULL),
+              clock_timestamp(), count(stream_sequence)
+         FROM gone
+        GROUP BY partition_key, lease_epoch),
+     counted AS (
+       INSERT INTO "public".outbox_throughput AS t (minute, partition_key, published, retried, skipped)
+       SELECT date_trunc('minute', clock_timestamp()), partition_key, count(stream_sequence),
+              count(stream_sequence) FILTER (WHERE attempts > 0),
+              count(*) FILTER (WHERE stream_sequence IS NULL)
+         FROM gone
+        GROUP BY partition_key
+       ON CONFLICT (minute, partition_key) DO UPDATE
+          SET published = t.published + EXCLUDED.published,
+              retried   = t.retried   + EXCLUDED.retried,
+              skipped   = t.skipped   + EXCLUDED.skipped)
+SELECT partition_key FROM held;
+
+/* delivery.MarkRanges */ WITH mine AS (
+       SELECT m.partition_key, m.epoch, m.revision, m.delivered, m.fence, m.stream
+         FROM unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+                AS m (partition_key, epoch, revision, delivered, fence, stream)
+        ORDER BY m.partition_key),
+     locked AS (
+       SELECT mine.*, own.one
+         FROM mine
+        CROSS JOIN LATERAL (
+                SELECT 1 /
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END
+                       AS one
+                  FROM "public".outbox_partitions AS l
+                 WHERE l.partition_key = mine.partition_key
+                   AND l.lease_owner IS NOT DISTINCT FROM $7 AND l.lease_epoch = mine.epoch
+                   FOR NO KEY UPDATE) AS own),
+     held AS (
+       UPDATE "public".outbox_partitions AS p
+          SET revision        = locked.revision + 1,
+              delivered       = greatest(p.delivered, locked.delivered),
+              fence_sequence  = greatest(p.fence_sequence, locked.fence),
+              stream_sequence = greatest(p.stream_sequence, locked.stream),
+              crashes         = 0,
+              carrying        = false,
+              updated_at      = clock_timestamp()
+         FROM locked
+        WHERE p.partition_key = locked.partition_key AND locked.one = 1
+          AND p.lease_owner IS NOT DISTINCT FROM $7 AND p.lease_epoch = locked.epoch
+    RETURNING p.partition_key, p.lease_epoch)
+   , batches AS (
+       SELECT held.partition_key, held.lease_epoch, m.low, m.high, m.first_stream, m.last_stream, m.dense, m.ascending
+         FROM unnest($8::smallint[], $9::int[], $10::int[], $11::bigint[], $12::bigint[], $13::boolean[], $14::boolean[])
+                AS m (partition_key, low, high, first_stream, last_stream, dense, ascending)
+         JOIN held USING (partition_key)),
+     rows AS (
+       SELECT partition_key, min(low) AS low, max(high) AS high
+         FROM batches
+        GROUP BY partition_key),
+     gone AS (
+       DELETE FROM "public".outbox_ready AS o
+        USING batches
+        WHERE o.partition_key = ANY (ARRAY[batches.partition_key])
+          AND o.global_sequence BETWEEN ($15::bigint[])[batches.low] AND ($15::bigint[])[batches.high]
+          AND o.generation = 0
+    RETURNING o.partition_key, o.global_sequence),
+     found AS (
+       SELECT partition_key, array_agg(global_sequence ORDER BY global_sequence) AS sequences
+         FROM gone
+        GROUP BY partition_key),
+     history AS (
+       INSERT INTO "public".outbox_deliveries
+              (partition_key, lease_epoch, first_sequence, last_sequence, sequences,
+               first_stream_sequence, last_stream_sequence, stream_sequences, published_at, message_count)
+       SELECT partition_key, lease_epoch, ($15::bigint[])[low], ($15::bigint[])[high],
+              CASE WHEN NOT dense THEN ($15::bigint[])[low:high] END,
+              first_stream, last_stream,
+              CASE WHEN NOT ascending THEN ($16::bigint[])[low:high] END,
+              clock_timestamp(), high - low + 1
+         FROM batches),
+     counted AS (
+       INSERT INTO "public".outbox_throughput AS t (minute, partition_key, published, retried, skipped)
+       SELECT date_trunc('minute', clock_timestamp()), partition_key, high - low + 1, 0, 0
+         FROM rows
+       ON CONFLICT (minute, partition_key) DO UPDATE
+          SET published = t.published + EXCLUDED.published)
+SELECT rows.partition_key,
+       1 / CASE WHEN found.sequences = ($15::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END
+  FROM rows
+  LEFT JOIN found USING (partition_key);
+
+/* delivery.Park */ WITH locked AS (
+       SELECT f.partition_key, mine.epoch
+         FROM unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, epoch)
+         JOIN "public".outbox_partitions AS f USING (partition_key)
+        WHERE f.lease_owner IS NOT DISTINCT FROM $3 AND f.lease_epoch = mine.epoch
+        ORDER BY f.partition_key
+          FOR NO KEY UPDATE OF f),
+     held AS (
+       UPDATE "public".outbox_partitions AS p
+          SET updated_at = clock_timestamp()
+         FROM locked
+        WHERE p.partition_key = locked.partition_key
+          AND p.lease_owner IS NOT DISTINCT FROM $3 AND p.lease_epoch = locked.epoch
+    RETURNING p.partition_key),
+     failed AS MATERIALIZED (
+       SELECT held.partition_key, d.sequence, d.stream_id, d.attempts, d.counted, d.delay, d.dead, d.blocked, d.reason, d.class
+         FROM unnest($4::smallint[], $5::bigint[], $6::text[], $7::int[], $8::int[], $9::interval[], $10::boolean[], $11::boolean[], $12::text[], $13::text[])
+                AS d (partition_key, sequence, stream_id, attempts, counted, delay, dead, blocked, reason, class)
+         JOIN held USING (partition_key)),
+     moved AS (
+       UPDATE "public".outbox AS o
+          SET parked       = true,
+              blocked      = failed.blocked,
+              attempts     = o.attempts + failed.counted,
+              available_at = CASE WHEN failed.counted > 0 THEN clock_timestamp() + failed.delay ELSE o.available_at END,
+              dead_at      = CASE WHEN failed.dead THEN clock_timestamp() ELSE o.dead_at END,
+              last_error   = coalesce(failed.reason, o.last_error),
+              failures     = CASE WHEN failed.counted > 0
+                                  THEN CASE WHEN jsonb_array_length(o.failures) >= 10 THEN o.failures - 0 ELSE coalesce(o.failures, '[]') END
+                                       || jsonb_build_object('at', clock_timestamp(), 'worker_id', $3::uuid, 'class', failed.class, 'text', failed.reason)
+                                  ELSE o.failures END
+         FROM failed
+        WHERE o.partition_key = ANY (ARRAY[failed.partition_key]) AND o.global_sequence = failed.sequence
+          AND o.stream_id = failed.stream_id AND o.attempts = failed.attempts
+    RETURNING failed.partition_key, failed.counted),
+     counted AS (
+       INSERT INTO "public".outbox_throughput AS t (minute, partition_key, failed)
+       SELECT date_trunc('minute', clock_timestamp()), partition_key, sum(counted)
+         FROM moved
+        GROUP BY partition_key
+       HAVING sum(counted) > 0
+       ON CONFLICT (minute, partition_key) DO UPDATE SET failed = t.failed + EXCLUDED.failed)
+SELECT partition_key FROM held;
+
+/* delivery.Promote */ WITH mine AS MATERIALIZED (
+       SELECT s.partition_key, s.stream_id
+         FROM (SELECT DISTINCT u.partition_key, u.stream_id
+                 FROM unnest($1::smallint[], $2::text[]) AS u (partition_key, stream_id)) AS s
+         JOIN unnest($3::smallint[], $4::bigint[]) AS held (partition_key, epoch) USING (partition_key)
+         JOIN "public".outbox_partitions AS l USING (partition_key)
+        WHERE l.lease_owner IS NOT DISTINCT FROM $5 AND l.lease_epoch = held.epoch),
+     first AS MATERIALIZED (
+       SELECT mine.partition_key, mine.stream_id, f.global_sequence
+         FROM mine
+        CROSS JOIN LATERAL (
+                SELECT p.global_sequence
+                  FROM "public".outbox_parked AS p
+                 WHERE p.partition_key = mine.partition_key AND p.stream_id = mine.stream_id
+                   AND NOT ($6::boolean AND p.dead_at IS NOT NULL)
+                 ORDER BY p.global_sequence
+                 LIMIT 1) AS f)
+UPDATE "public".outbox_parked AS p
+   SET blocked = false
+  FROM first
+ WHERE p.partition_key = ANY (ARRAY[first.partition_key])
+   AND p.stream_id = first.stream_id
+   AND p.global_sequence = first.global_sequence
+   AND p.blocked;
+
+/* delivery.Waiting */ SELECT p.partition_key, p.stream_id, min(p.global_sequence)
+  FROM unnest($1::smallint[], $2::text[]) AS s (partition_key, stream_id)
+  JOIN "public".outbox_parked AS p ON p.partition_key = s.partition_key AND p.stream_id = s.stream_id
+ WHERE p.replay_id IS NULL
+   AND CASE WHEN p.dead_at IS NOT NULL THEN NOT $3::boolean ELSE p.blocked OR p.available_at > clock_timestamp() AND NOT
+       CASE WHEN p.attempts > 0 THEN p.available_at > clock_timestamp() + $4::interval ELSE p.scheduled_for IS NULL END
+       END
+ GROUP BY p.partition_key, p.stream_id;
+
+/* delivery.Throughput */ SELECT m.minute, coalesce(t.published, 0)::bigint, coalesce(t.failed, 0)::bigint,
+       coalesce(t.retried, 0)::bigint, coalesce(t.skipped, 0)::bigint
+  FROM (SELECT date_trunc('minute', statement_timestamp()) - ago * interval '1 minute' AS minute
+          FROM generate_series(0, $1::int - 1) AS ago) AS m
+ CROSS JOIN LATERAL (
+         SELECT least(coalesce(sum(b.published), 0), 9223372036854775807) AS published, least(coalesce(sum(b.failed), 0), 9223372036854775807) AS failed, least(coalesce(sum(b.retried), 0), 9223372036854775807) AS retried, least(coalesce(sum(b.skipped), 0), 9223372036854775807) AS skipped
+           FROM "public".outbox_throughput AS b
+          WHERE b.minute = m.minute) AS t
+ ORDER BY m.minute;
+
+/* delivery.Latency */ SELECT count(*),
+       coalesce(percentile_cont(0.5)  WITHIN GROUP (ORDER BY s.seconds), 0),
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY s.seconds), 0)
+  FROM (SELECT greatest(extract(epoch FROM d.published_at - since.at), 0)::float8 AS seconds
+          FROM (SELECT b.first_sequence, b.last_sequence, b.published_at, b.scheduled
+                  FROM "public".outbox_deliveries AS b
+                 WHERE b.published_at > (SELECT clock_timestamp()) - interval '5 minutes' AND b.published_at <= (SELECT clock_timestamp())
+                   AND b.generations IS NULL AND b.message_count > 0
+                 ORDER BY b.published_at DESC
+                 LIMIT $1) AS d
+         CROSS JOIN LATERAL (SELECT d.first_sequence UNION SELECT d.last_sequence) AS v (sequence)
+          JOIN "public"."events" AS e ON e.sequence = v.sequence
+         CROSS JOIN LATERAL (SELECT greatest(e.recorded_at, (d.scheduled ->> v.sequence::text)::timestamptz)) AS since (at)
+         WHERE isfinite(since.at)) AS s;
+
+/* delivery.Recent */ WITH present AS MATERIALIZED (SELECT clock_timestamp() AS at),
+     looked AS MATERIALIZED (
+       SELECT b.message_count, b.published_at
+         FROM "public".outbox_deliveries AS b
+        WHERE b.published_at > (SELECT at FROM present) - $1::interval AND b.published_at <= (SELECT at FROM present)
+        ORDER BY b.published_at DESC
+        LIMIT $2),
+     whole AS (
+       SELECT CASE WHEN (SELECT count(*) FROM looked) < $2 THEN at - $1::interval
+                   ELSE (SELECT min(published_at) FROM looked) END AS since
+         FROM present)
+SELECT p.at, w.since,
+       (SELECT coalesce(sum(d.message_count), 0)::float8 FROM looked AS d WHERE d.published_at > p.at - interval '10 seconds')
+       / least(10, greatest(extract(epoch FROM p.at - w.since), 0.1))::float8,
+       ARRAY(SELECT s.second FROM (SELECT date_trunc('second', published_at) AS second FROM looked GROUP BY 1) AS s ORDER BY 1),
+       ARRAY(SELECT s.published::bigint
+               FROM (SELECT date_trunc('second', published_at) AS second, sum(message_count) AS published FROM looked GROUP BY 1) AS s
+              ORDER BY s.second)
+  FROM present AS p, whole AS w;
+
+/* delivery.Horizon */ SELECT coalesce(max(age(h.xmin)), 0), greatest(max(clock_timestamp() - h.since), interval '0')
+  FROM (SELECT x.xmin, a.xact_start AS since
+          FROM pg_stat_activity AS a
+         CROSS JOIN LATERAL (VALUES (a.backend_xmin), (a.backend_xid)) AS x (xmin) -- who has written and idles has the latter alone
+         WHERE x.xmin IS NOT NULL
+           AND (a.datname = current_database() OR a.datid IS NULL) AND a.pid <> pg_backend_pid()
+           AND a.backend_type <> 'autovacuum worker'
+         UNION ALL
+        SELECT p.transaction, p.prepared
+          FROM pg_prepared_xacts AS p
+         WHERE p.database = current_database()
+         UNION ALL
+        SELECT s.xmin, NULL
+          FROM pg_replication_slots AS s
+         WHERE s.xmin IS NOT NULL) AS h
+HAVING pg_has_role('pg_read_all_stats', 'USAGE');
+
+/* delivery.ReadOnly */ SELECT current_setting('transaction_read_only')::boolean
+       AND NOT pg_is_in_recovery()
+       AND EXISTS (SELECT FROM pg_catalog.pg_settings AS s
+                    WHERE s.name = 'default_transaction_read_only' AND s.setting = 'on'
+                      AND s.source NOT IN ('user', 'database user', 'client', 'session'));
+
+/* delivery.RetainDeliveries */ DELETE FROM "public".outbox_deliveries
+ WHERE id IN (SELECT id FROM "public".outbox_deliveries
+               WHERE published_at < clock_timestamp() - $1::interval
+               ORDER BY published_at
+               LIMIT $2
+                 FOR UPDATE SKIP LOCKED);
+
+/* delivery.RetainDedupe */ DELETE FROM "public".outbox_dedupe_keys
+ WHERE (topic, dedupe_key) IN (SELECT topic, dedupe_key FROM "public".outbox_dedupe_keys
+               WHERE created_at < clock_timestamp() - $1::interval
+                 AND NOT EXISTS (SELECT FROM "public".outbox AS o
+                                  WHERE o.partition_key = ANY (ARRAY(SELECT p.partition_key FROM "public".outbox_partitions AS p))
+                                    AND o.global_sequence = outbox_dedupe_keys.global_sequence)
+               LIMIT $2
+                 FOR UPDATE SKIP LOCKED);
+
+/* delivery.RetainThroughput */ DELETE FROM "public".outbox_throughput
+ WHERE (minute, partition_key) IN (SELECT minute, partition_key FROM "public".outbox_throughput
+               WHERE minute < clock_timestamp() - $1::interval
+               ORDER BY minute
+               LIMIT $2
+                 FOR UPDATE SKIP LOCKED);
+
+/* delivery.RetainOwnership */ DELETE FROM "public".outbox_ownership
+ WHERE id IN (SELECT id FROM "public".outbox_ownership
+               WHERE id <= (SELECT id FROM "public".outbox_ownership
+                             ORDER BY id DESC OFFSET $1 LIMIT 1)
+               ORDER BY id
+               LIMIT $2);
+
+/* delivery.Undelivered */ SELECT n.sequence, e.event_id, o.global_sequence IS NOT NULL,
+       coalesce(o.generation, 0), coalesce(o.attempts, 0), coalesce(o.stream_id, ''), coalesce(o.topic, ''), coalesce(o.parked, false),
+       CASE WHEN p.fence_sequence = $1::bigint                            THEN false
+            WHEN p.fence_sequence > 0 AND p.fence_sequence < $1::bigint THEN true
+            ELSE e.event_id IS NULL
+             AND n.sequence >= (SELECT coalesce(min(h.sequence), 0) FROM "public"."events" AS h)
+             AND NOT EXISTS (SELECT FROM "public".outbox_deliveries AS d
+                              WHERE d.partition_key = $2 AND d.first_sequence <= n.sequence AND d.last_sequence >= n.sequence
+                                AND (d.sequences IS NULL OR n.sequence = ANY (d.sequences))) END
+  FROM unnest($3::bigint[]) AS n (sequence)
+  LEFT JOIN "public"."events" AS e ON e.sequence = n.sequence
+  LEFT JOIN "public".outbox_partitions AS p ON p.partition_key = $2
+  LEFT JOIN "public".outbox AS o ON o.partition_key = $2 AND o.global_sequence = n.sequence
+ ORDER BY n.sequence;
+
+/* delivery.Take */ UPDATE "public".outbox_partitions
+   SET revision    = $1,
+       stream_life = coalesce(nullif(stream_life, ''), $2),
+       taken_on    = pg_postmaster_start_time(),
+       updated_at  = clock_timestamp()
+ WHERE partition_key = $3 AND lease_owner IS NOT DISTINCT FROM $4 AND lease_epoch = $5
+RETURNING fence_sequence, stream_life;
+
+/* delivery.Forgotten */ SELECT l.partition_key
+  FROM unnest($1::smallint[], $2::bigint[]) AS mine (partition_key, revision)
+  JOIN "public".outbox_partitions AS l USING (partition_key)
+ WHERE 0 =
+       CASE WHEN mine.revision IS NULL OR l.revision BETWEEN mine.revision AND mine.revision + 1 AND l.taken_on = pg_postmaster_start_time() THEN 1 ELSE 0 END;
+
+/* delivery.Unblock */ UPDATE "public".outbox_parked AS p
+   SET blocked = false
+ WHERE p.partition_key = (SELECT l.partition_key
+                            FROM "public".outbox_partitions AS l
+                           WHERE l.partition_key = $1 AND l.lease_owner IS NOT DISTINCT FROM $2 AND l.lease_epoch = $3
+                             FOR NO KEY UPDATE)
+   AND p.blocked
+   AND ($4::boolean
+        OR NOT EXISTS (SELECT FROM "public".outbox_parked AS e
+                        WHERE e.partition_key = p.partition_key
+                          AND e.stream_id = p.stream_id
+                          AND e.global_sequence < p.global_sequence
+                          AND NOT ($5::boolean AND e.dead_at IS NOT NULL)));
+
+/* delivery.Carrying */ UPDATE "public".outbox_partitions AS p
+   SET carrying = $1, updated_at = clock_timestamp()
+  FROM (SELECT l.partition_key
+          FROM unnest($2::smallint[], $3::bigint[]) AS mine (partition_key, epoch)
+          JOIN "public".outbox_partitions AS l USING (partition_key)
+         WHERE l.lease_owner IS NOT DISTINCT FROM $4 AND l.lease_epoch = mine.epoch
+         ORDER BY l.partition_key
+           FOR NO KEY UPDATE OF l) AS held
+ WHERE p.partition_key = held.partition_key;
+
+/* delivery.PauseOver */ WITH first AS (
+       SELECT o.global_sequence, o.stream_id
+         FROM "public".outbox AS o
+        WHERE o.partition_key = $1 AND NOT o.blocked AND o.dead_at IS NULL
+        ORDER BY o.global_sequence
+        LIMIT 1),
+     ended AS (
+       UPDATE "public".outbox_partitions
+          SET crashes    = $2 - 1,
+              paused_at  = CASE WHEN EXISTS (SELECT FROM first) THEN coalesce(paused_at, clock_timestamp()) ELSE paused_at END,
+              updated_at = clock_timestamp()
+        WHERE partition_key = $1 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4 AND crashes >= $2::int
+    RETURNING crashes),
+     told AS (
+       INSERT INTO "public".outbox_audit (actor, action, target, reason, details)
+       SELECT 'postrider', 'partition.pause', jsonb_build_object('partitions', ARRAY[$1::int]), $5,
+              jsonb_build_object('count', 1, 'sequence', first.global_sequence, 'stream_id', first.stream_id)
+         FROM ended, first)
+SELECT first.global_sequence, first.stream_id FROM ended, first;
+
+/* delivery.Raise */ UPDATE "public".outbox_partitions
+   SET lease_epoch = $1,
+       updated_at  = clock_timestamp()
+ WHERE partition_key = $2 AND lease_owner IS NOT DISTINCT FROM $3 AND lease_epoch = $4
+   AND lease_epoch < $1;
+
+/* delivery.Regress */ WITH raised AS (
+       UPDATE "public".outbox_settings AS s
+          SET generation = $1::int + 1,
+              regressed  = clock_timestamp()
+        WHERE s.generation <= $1::int
+    RETURNING s.generation),
+     audited AS (
+       INSERT INTO "public".outbox_audit (actor, action, target, reason, details)
+       SELECT 'postrider', 'database.regressed', jsonb_build_object('partition', $2::int), $3,
+              jsonb_build_object('generation', raised.generation, 'partition', $2::int)
+         FROM raised)
+SELECT coalesce((SELECT generation FROM raised), 0);
+
+/* delivery.Advancing */ SELECT set_config('synchronous_commit', 'off', true),
+       set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('max_parallel_workers_per_gather', '0', true), set_config('enable_memoize', 'off', true),
+       set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true);
+
+/* delivery.Prove */ WITH RECURSIVE leaves (relid) AS (
+       SELECT $1::text::regclass::oid
+        UNION ALL
+       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
+       ),
+     state AS (
+       SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
+              greatest(w.safe_sequence, nullif(current_setting('postrider.safe', true), '')::bigint) AS known,
+              (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e) AS highest
+         FROM "public".outbox_watermark AS w
+        WHERE w.id),
+     visible AS (
+       SELECT CASE WHEN s.highest - s.known <= 100
+                   THEN (SELECT count(*) FROM "public"."events" AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
+                   ELSE false END AS whole
+         FROM state AS s),
+     writers AS (
+       SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
+              coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
+         FROM pg_locks AS l
+        WHERE NOT (SELECT whole FROM visible)
+          AND
+          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
+          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+          AND l.relation IN (SELECT relid FROM leaves)
+          AND l.pid IS DISTINCT FROM pg_backend_pid()),
+     remaining AS (
+       SELECT s.*, v.whole, w.holders AS writers, w.recovered,
+              ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
+         FROM state AS s, visible AS v, writers AS w
+       OFFSET 0),
+     proven AS (
+       SELECT r.*,
+              CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
+                   THEN greatest(r.candidate, r.known) ELSE r.known END AS base
+         FROM remaining AS r
+       OFFSET 0),
+     decided AS (
+       SELECT p.*,
+              CASE WHEN p.highest <= p.known    THEN p.known
+                   WHEN p.whole                 THEN p.highest
+                   WHEN p.writers = '{}'        THEN p.highest
+                   ELSE coalesce((SELECT max(n.sequence)
+                                    FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS nth
+                                            FROM "public"."events" AS e
+                                           WHERE e.sequence > p.base
+                                           ORDER BY e.sequence
+                                           LIMIT 10000) AS n
+                                   WHERE n.sequence = p.base + n.nth), p.base) END AS safe
+         FROM proven AS p
+       OFFSET 0),
+     noted AS (
+       SELECT d.*,
+              CASE WHEN d.safe >= d.highest  THEN 'none'
+                   WHEN d.candidate > d.safe THEN 'kept'
+                   ELSE 'new' END AS note
+         FROM decided AS d
+       OFFSET 0),
+     seen AS (
+       SELECT n.*,
+              n.safe >= n.safe_sequence + $2::int
+              OR n.note = 'new'
+              OR n.note = 'none' AND n.candidate IS NOT NULL
+              OR n.note = 'kept' AND (cardinality(n.still) < cardinality(n.holders) OR n.candidate_at > clock_timestamp()) AS worth
+         FROM noted AS n
+       OFFSET 0)
+SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FROM seen;
+
+/* delivery.Advance */ WITH RECURSIVE leaves (relid) AS (
+       SELECT $1::text::regclass::oid
+        UNION ALL
+       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
+       ),
+     state AS (
+       SELECT w.safe_sequence, w.candidate, w.candidate_at, w.holders, w.updated_at,
+              greatest(w.safe_sequence, nullif(current_setting('postrider.safe', true), '')::bigint) AS known,
+              (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e) AS highest
+         FROM "public".outbox_watermark AS w
+        WHERE w.id),
+     visible AS (
+       SELECT CASE WHEN s.highest - s.known <= 100
+                   THEN (SELECT count(*) FROM "public"."events" AS e WHERE e.sequence > s.known AND e.sequence <= s.highest) >= s.highest - s.known
+                   ELSE false END AS whole
+         FROM state AS s),
+     writers AS (
+       SELECT coalesce(array_agg(DISTINCT l.virtualtransaction), '{}') AS holders,
+              coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false) AS recovered
+         FROM pg_locks AS l
+        WHERE NOT (SELECT whole FROM visible)
+          AND
+          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
+          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+          AND l.relation IN (SELECT relid FROM leaves)
+          AND l.pid IS DISTINCT FROM pg_backend_pid()),
+     remaining AS (
+       SELECT s.*, v.whole, w.holders AS writers, w.recovered,
+              ARRAY(SELECT unnest(s.holders) INTERSECT SELECT unnest(w.holders)) AS still
+         FROM state AS s, visible AS v, writers AS w
+       OFFSET 0),
+     proven AS (
+       SELECT r.*,
+              CASE WHEN r.candidate IS NOT NULL AND r.still = '{}' AND NOT r.recovered
+                   THEN greatest(r.candidate, r.known) ELSE r.known END AS base
+         FROM remaining AS r
+       OFFSET 0),
+     decided AS (
+       SELECT p.*,
+              CASE WHEN p.highest <= p.known    THEN p.known
+                   WHEN p.whole                 THEN p.highest
+                   WHEN p.writers = '{}'        THEN p.highest
+                   ELSE coalesce((SELECT max(n.sequence)
+                                    FROM (SELECT e.sequence, row_number() OVER (ORDER BY e.sequence) AS nth
+                                            FROM "public"."events" AS e
+                                           WHERE e.sequence > p.base
+                                           ORDER BY e.sequence
+                                           LIMIT 10000) AS n
+                                   WHERE n.sequence = p.base + n.nth), p.base) END AS safe
+         FROM proven AS p
+       OFFSET 0),
+     noted AS (
+       SELECT d.*,
+              CASE WHEN d.safe >= d.highest  THEN 'none'
+                   WHEN d.candidate > d.safe THEN 'kept'
+                   ELSE 'new' END AS note
+         FROM decided AS d
+       OFFSET 0),
+     seen AS (
+       SELECT n.*,
+              n.safe >= n.safe_sequence + $2::int
+              OR n.note = 'new'
+              OR n.note = 'none' AND n.candidate IS NOT NULL
+              OR n.note = 'kept' AND (cardinality(n.still) < cardinality(n.holders) OR n.candidate_at > clock_timestamp()) AS worth
+         FROM noted AS n
+       OFFSET 0)
+   , free AS MATERIALIZED (
+       SELECT w.id
+         FROM "public".outbox_watermark AS w, seen
+        WHERE w.id
+          AND w.updated_at = seen.updated_at
+          AND seen.worth
+          FOR NO KEY UPDATE OF w SKIP LOCKED),
+     moved AS (
+       UPDATE "public".outbox_watermark AS w
+          SET safe_sequence = n.safe,
+              candidate     = CASE n.note WHEN 'new' THEN n.highest WHEN 'kept' THEN n.candidate END,
+              candidate_at  = CASE n.note WHEN 'new' THEN clock_timestamp() WHEN 'kept' THEN least(n.candidate_at, clock_timestamp()) END,
+              holders       = CASE n.note WHEN 'new' THEN n.writers WHEN 'kept' THEN n.still END,
+              updated_at    = clock_timestamp()
+         FROM seen AS n, free
+        WHERE w.id = free.id)
+SELECT safe, highest, worth, set_config('postrider.safe', safe::text, false) FROM seen;
+
+/* delivery.Writers */ WITH RECURSIVE leaves (relid) AS (
+       SELECT $1::text::regclass::oid
+        UNION ALL
+       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
+       )
+SELECT (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
+       (SELECT w.safe_sequence FROM "public".outbox_watermark AS w),
+       coalesce(array_agg(DISTINCT l.virtualtransaction), '{}'),
+       coalesce(bool_or(l.virtualtransaction LIKE '-1/%'), false)
+  FROM pg_locks AS l
+ WHERE
+          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
+          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+   AND l.relation IN (SELECT relid FROM leaves)
+   AND l.pid IS DISTINCT FROM pg_backend_pid();
+
+/* delivery.Watermark */ SELECT w.safe_sequence,
+       (SELECT coalesce(max(e.sequence), 0) FROM "public"."events" AS e),
+       coalesce(clock_timestamp() - CASE WHEN isfinite(w.candidate_at) THEN w.candidate_at END, interval '0'),
+       h.pid, h.application_name, h.state, coalesce(clock_timestamp() - coalesce(h.xact_start, h.prepared_at), interval '0'), h.gid
+  FROM "public".outbox_watermark AS w
+  LEFT JOIN LATERAL (
+         SELECT DISTINCT n.pid, n.application_name, n.state, n.xact_start, n.gid, n.prepared_at
+           FROM (SELECT l.pid, a.application_name, a.state, a.xact_start, p.gid, p.prepared AS prepared_at,
+                        l.virtualtransaction = ANY (w.holders) OR l.virtualtransaction LIKE '-1/%' AS awaited,
+                        bool_or(l.virtualtransaction = ANY (w.holders) OR l.virtualtransaction LIKE '-1/%') OVER () AS any_awaited
+                   FROM pg_locks AS l
+                   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+                   LEFT JOIN pg_locks AS x ON l.pid IS NULL AND x.pid IS NULL AND x.locktype = 'transactionid' AND x.granted
+                                          AND x.virtualtransaction = l.virtualtransaction
+                   LEFT JOIN pg_prepared_xacts AS p ON p.transaction = x.transactionid
+                  WHERE w.candidate IS NOT NULL
+                    AND
+          l.locktype = 'relation' AND l.granted AND l.mode = 'RowExclusiveLock'
+          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+                    AND l.relation IN (WITH RECURSIVE leaves (relid) AS (
+       SELECT $1::text::regclass::oid
+        UNION ALL
+       SELECT i.inhrelid FROM pg_inherits AS i JOIN leaves ON i.inhparent = leaves.relid
+                                              )
+                                       SELECT relid FROM leaves)) AS n
+          WHERE n.awaited
+             OR n.any_awaited AND coalesce(n.xact_start, n.prepared_at) NOT BETWEEN clock_timestamp() - interval '1 second' AND clock_timestamp()) AS h ON true
+ WHERE w.id
+ ORDER BY coalesce(h.xact_start, h.prepared_at) NULLS LAST, h.pid;
+
+-- delivery/pgstore/sql/checks/*.sql
+
+/* delivery.Exists */ SELECT EXISTS (SELECT
+                 FROM pg_attribute
+                WHERE attrelid = to_regclass($1) AND attname = 'sequence' AND NOT attisdropped);
+
+/* delivery.Primary */ SELECT 'the server is a standby, which does not show the transactions that are writing events',
+       'connect to the primary (target_session_attrs=read-write in --database-url)'
+ WHERE pg_is_in_recovery();
+
+/* delivery.Table */ WITH RECURSIVE lineage (relid, root) AS (
+       SELECT c.oid, true
+         FROM pg_class AS c
+        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
+        UNION
+       SELECT i.inhrelid, false
+         FROM lineage AS l
+         JOIN pg_inherits AS i ON i.inhparent = l.relid),
+     family AS (
+       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
+              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
+         FROM lineage AS l
+         JOIN pg_class AS c ON c.oid = l.relid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
+     sequences AS (
+       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
+              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
+         FROM family AS f
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
+         JOIN pg_sequence AS s ON s.seqrelid = d.objid
+         JOIN pg_class AS c ON c.oid = s.seqrelid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
+SELECT detail, cure
+  FROM (SELECT 0 AS rank, '' AS name,
+               format('%I.%I is a %s: the locks of those who write behind it are not known', n.nspname, c.relname,
+                      CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
+                                     ELSE 'relation of another kind' END) AS detail,
+               'name the table itself with postrider migrate up --events-relation' AS cure
+          FROM pg_class AS c
+          JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         WHERE c.oid = to_regclass($1) AND c.relkind NOT IN ('r', 'p')
+         UNION ALL
+        SELECT 1, f.name,
+               format('%s, a part of %s, is a foreign table: the locks of those who write there are not known', f.name, p.name),
+               format(CASE WHEN f.relispartition THEN 'ALTER TABLE %2$s DETACH PARTITION %1$s'
+                           ELSE 'ALTER FOREIGN TABLE %1$s NO INHERIT %2$s' END, f.name, p.name)
+          FROM family AS f
+          JOIN pg_inherits AS i ON i.inhrelid = f.relid
+          JOIN family AS p ON p.relid = i.inhparent
+         WHERE f.relkind NOT IN ('r', 'p')
+         UNION ALL
+        SELECT 2, f.name,
+               format('%s is unlogged: a crash empties it, and its sequences may be used again', f.name),
+               format('ALTER TABLE %s SET LOGGED', f.name)
+          FROM family AS f
+         WHERE f.relkind = 'r' AND f.relpersistence = 'u') AS found
+ ORDER BY rank, name;
+
+/* delivery.Identity */ WITH RECURSIVE lineage (relid, root) AS (
+       SELECT c.oid, true
+         FROM pg_class AS c
+        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
+        UNION
+       SELECT i.inhrelid, false
+         FROM lineage AS l
+         JOIN pg_inherits AS i ON i.inhparent = l.relid),
+     family AS (
+       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
+              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
+         FROM lineage AS l
+         JOIN pg_class AS c ON c.oid = l.relid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
+     sequences AS (
+       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
+              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
+         FROM family AS f
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
+         JOIN pg_sequence AS s ON s.seqrelid = d.objid
+         JOIN pg_class AS c ON c.oid = s.seqrelid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
+SELECT detail, cure
+  FROM (SELECT f.root, f.name,
+               format('%s.sequence is GENERATED BY DEFAULT: an INSERT may bring a number that was drawn before it', f.name) AS detail,
+               format('ALTER TABLE %s ALTER COLUMN sequence SET GENERATED ALWAYS', f.name) AS cure
+          FROM family AS f
+         WHERE f.root AND f.attidentity = 'd'
+         UNION ALL
+        SELECT f.root, f.name,
+               format('%s.sequence is no identity column: an INSERT may bring a number that was drawn before it', f.name),
+               format('BEGIN; ALTER TABLE %1$s ALTER COLUMN sequence DROP DEFAULT, ALTER COLUMN sequence SET NOT NULL; '
+                      || 'ALTER TABLE %1$s ALTER COLUMN sequence ADD GENERATED ALWAYS AS IDENTITY; '
+                      || 'SELECT setval(pg_get_serial_sequence(%2$L, ''sequence''), coalesce(max(sequence), 0) + 1, false) FROM %1$s; '
+                      || 'COMMIT', f.name, f.name)
+          FROM family AS f
+         WHERE f.root AND f.attidentity = ''
+         UNION ALL
+        SELECT f.root, f.name,
+               format('%s.sequence draws its numbers from a source of its own and not from that of the whole table', f.name),
+               format('ALTER TABLE %s ALTER COLUMN sequence DROP %s', f.name, CASE WHEN f.atthasdef THEN 'DEFAULT' ELSE 'IDENTITY' END)
+          FROM family AS f
+         WHERE NOT f.root
+           AND (EXISTS (SELECT FROM sequences AS s WHERE s.relid = f.relid)
+                OR f.atthasdef
+                   AND NOT EXISTS (SELECT
+                                     FROM pg_attrdef AS a
+                                     JOIN pg_depend AS d ON d.classid = 'pg_attrdef'::regclass AND d.objid = a.oid
+                                                        AND d.refclassid = 'pg_class'::regclass
+                                     JOIN sequences AS s ON s.root AND s.seqrelid = d.refobjid
+                                    WHERE a.adrelid = f.relid AND a.adnum = f.attnum))) AS found
+ ORDER BY root DESC, name;
+
+/* delivery.Sequence */ WITH RECURSIVE lineage (relid, root) AS (
+       SELECT c.oid, true
+         FROM pg_class AS c
+        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
+        UNION
+       SELECT i.inhrelid, false
+         FROM lineage AS l
+         JOIN pg_inherits AS i ON i.inhparent = l.relid),
+     family AS (
+       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
+              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
+         FROM lineage AS l
+         JOIN pg_class AS c ON c.oid = l.relid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
+     sequences AS (
+       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
+              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
+         FROM family AS f
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
+         JOIN pg_sequence AS s ON s.seqrelid = d.objid
+         JOIN pg_class AS c ON c.oid = s.seqrelid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
+SELECT format('%s has cache %s, increment %s%s%s: sequences would not ascend one by one%s', name, seqcache, seqincrement,
+              CASE WHEN seqcycle THEN ', cycle' END,
+              CASE WHEN relpersistence <> 'p' THEN ', is unlogged' END,
+              CASE WHEN seqcache <> 1 THEN '; mend it and restart the producers, whose sessions use up what they have cached' END),
+       format('ALTER SEQUENCE %s CACHE 1 INCREMENT 1 NO CYCLE', name)
+         || CASE WHEN relpersistence <> 'p' THEN format('; ALTER SEQUENCE %s SET LOGGED', name) ELSE '' END
+  FROM sequences
+ WHERE root
+   AND (seqcache <> 1 OR seqincrement <> 1 OR seqcycle
+        OR relpersistence <> 'p' AND (tablekind = 'p' OR tablepersistence = 'p'));
+
+/* delivery.Grants */ WITH RECURSIVE lineage (relid, root) AS (
+       SELECT c.oid, true
+         FROM pg_class AS c
+        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
+        UNION
+       SELECT i.inhrelid, false
+         FROM lineage AS l
+         JOIN pg_inherits AS i ON i.inhparent = l.relid),
+     family AS (
+       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
+              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
+         FROM lineage AS l
+         JOIN pg_class AS c ON c.oid = l.relid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
+     sequences AS (
+       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
+              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
+         FROM family AS f
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
+         JOIN pg_sequence AS s ON s.seqrelid = d.objid
+         JOIN pg_class AS c ON c.oid = s.seqrelid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
+   , held AS (
+       SELECT 1 AS rank, s.name, a.grantee, string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type DESC) AS privileges,
+              format('sequence %s', s.name) AS place, bool_or(a.is_grantable) AS grantable, NULL::oid AS relid
+         FROM sequences AS s, aclexplode(coalesce(s.relacl, acldefault('s', s.relowner))) AS a
+        WHERE s.root AND a.privilege_type IN ('USAGE', 'UPDATE')
+        GROUP BY s.name, a.grantee
+        UNION ALL
+       SELECT 2, f.name, a.grantee, 'INSERT', format('table %s', f.name), bool_or(a.is_grantable), f.relid
+         FROM family AS f, aclexplode(coalesce(f.relacl, acldefault('r', f.relowner))) AS a
+        WHERE a.privilege_type = 'INSERT'
+        GROUP BY f.relid, f.name, a.grantee
+        UNION ALL
+       SELECT 3, f.name, a.grantee, 'INSERT (sequence)', format('table %s', f.name), bool_or(a.is_grantable), NULL
+         FROM family AS f, aclexplode(f.attacl) AS a
+        WHERE a.privilege_type = 'INSERT'
+        GROUP BY f.name, a.grantee),
+     named AS (
+       SELECT h.*, coalesce(quote_ident(r.rolname), 'PUBLIC') AS role,
+              CASE WHEN h.grantable THEN ' CASCADE' ELSE '' END AS reach
+         FROM held AS h
+         LEFT JOIN pg_roles AS r ON r.oid = h.grantee
+        WHERE NOT coalesce(r.rolsuper, false)
+          AND h.grantee <> (SELECT f.relowner FROM family AS f WHERE f.root))
+SELECT format('%s holds %s: a sequence could be drawn before the INSERT that uses it', role,
+              string_agg(format('%s on %s', privileges, place), ', ' ORDER BY rank, name)),
+       string_agg(
+         format('REVOKE %s ON %s FROM %s%s', privileges, place, role, reach)
+         || CASE WHEN relid IS NULL OR role = quote_ident(current_user) THEN ''
+                 ELSE (SELECT format('; GRANT INSERT (%s) ON %s TO %s',
+                                     string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), place, role)
+                         FROM pg_attribute AS a
+                        WHERE a.attrelid = named.relid AND a.attnum > 0 AND NOT a.attisdropped
+                          AND a.attgenerated = '' AND a.attname <> 'sequence') END,
+         '; ' ORDER BY rank, name)
+  FROM named
+ GROUP BY role
+ ORDER BY role;
+
+/* delivery.Isolation */ SELECT format('sessions of this worker run with default_transaction_isolation = %L (set by: %s)', setting, source),
+       CASE WHEN source IN ('client', 'session')
+            THEN 'remove default_transaction_isolation from the options of the connection (--database-url, PGOPTIONS)'
+            ELSE format('ALTER ROLE %I IN DATABASE %I SET default_transaction_isolation = ''read committed''',
+                        session_user, current_database()) END
+  FROM pg_settings
+ WHERE name = 'default_transaction_isolation' AND setting <> 'read committed';
+
+/* delivery.Subscription */ WITH RECURSIVE lineage (relid, root) AS (
+       SELECT c.oid, true
+         FROM pg_class AS c
+        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
+        UNION
+       SELECT i.inhrelid, false
+         FROM lineage AS l
+         JOIN pg_inherits AS i ON i.inhparent = l.relid),
+     family AS (
+       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
+              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
+         FROM lineage AS l
+         JOIN pg_class AS c ON c.oid = l.relid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
+     sequences AS (
+       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
+              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
+         FROM family AS f
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
+         JOIN pg_sequence AS s ON s.seqrelid = d.objid
+         JOIN pg_class AS c ON c.oid = s.seqrelid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
+SELECT format('subscription %I writes into %s: it brings numbers that another server drew', s.subname,
+              string_agg(f.name, ', ' ORDER BY f.root DESC, f.name)),
+       format('DROP SUBSCRIPTION %1$I; or take the table out of its publication and ALTER SUBSCRIPTION %1$I REFRESH PUBLICATION', s.subname)
+  FROM family AS f
+  JOIN pg_subscription_rel AS r ON r.srrelid = f.relid
+  JOIN (SELECT DISTINCT subid, subname FROM pg_stat_subscription) AS s ON s.subid = r.srsubid
+ GROUP BY s.subname
+ ORDER BY s.subname;
+
+/* delivery.Rule */ WITH RECURSIVE lineage (relid, root) AS (
+       SELECT c.oid, true
+         FROM pg_class AS c
+        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
+        UNION
+       SELECT i.inhrelid, false
+         FROM lineage AS l
+         JOIN pg_inherits AS i ON i.inhparent = l.relid),
+     family AS (
+       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
+              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
+         FROM lineage AS l
+         JOIN pg_class AS c ON c.oid = l.relid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
+     sequences AS (
+       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
+              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
+         FROM family AS f
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
+         JOIN pg_sequence AS s ON s.seqrelid = d.objid
+         JOIN pg_class AS c ON c.oid = s.seqrelid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
+SELECT format('rule %I of %s does something else instead of an INSERT', w.rulename, f.name),
+       format('DROP RULE %I ON %s', w.rulename, f.name)
+  FROM family AS f
+  JOIN pg_rewrite AS w ON w.ev_class = f.relid
+ WHERE w.is_instead AND w.ev_type = '3' AND w.ev_enabled <> 'D'
+ ORDER BY f.root DESC, f.name, w.rulename;
+
+/* delivery.WriteAll */ SELECT format('%I holds pg_write_all_data: it could draw a sequence before the INSERT that uses it, and must not', r.rolname),
+       format('REVOKE pg_write_all_data FROM %I', r.rolname)
+  FROM pg_auth_members AS m
+  JOIN pg_roles AS r ON r.oid = m.member
+ WHERE m.roleid = 'pg_write_all_data'::regrole AND NOT r.rolsuper
+ GROUP BY r.rolname
+ ORDER BY r.rolname;
+
+/* delivery.Durable */ SELECT format('%I.%I has no trigger outbox_durable that always fires: what is queued may be published before it is on disk', n.nspname, c.relname),
+       CASE WHEN g.oid IS NULL
+            THEN format('CREATE CONSTRAINT TRIGGER outbox_durable AFTER INSERT ON %I.%I DEFERRABLE INITIALLY DEFERRED '
+                        || 'FOR EACH ROW EXECUTE FUNCTION %1$I.outbox_durable(); ', n.nspname, c.relname)
+            ELSE '' END || format('ALTER TABLE %I.%I ENABLE ALWAYS TRIGGER outbox_durable', n.nspname, c.relname)
+  FROM pg_class AS c
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  LEFT JOIN pg_trigger AS g ON g.tgrelid = c.oid AND g.tgname = 'outbox_durable'
+ WHERE c.oid IN (to_regclass('"public".outbox_ready'), to_regclass('"public".outbox_parked'))
+   AND g.tgenabled IS DISTINCT FROM 'A'
+ ORDER BY c.relname;
+
+/* delivery.Policies */ SELECT format('row-level security of %I.%I applies to %s, which may not see all rows', n.nspname, c.relname, current_user),
+       format('ALTER ROLE %I BYPASSRLS (as a superuser), or ALTER TABLE %I.%I %s ROW LEVEL SECURITY', current_user, n.nspname, c.relname,
+              CASE WHEN pg_has_role(c.relowner, 'USAGE') THEN 'NO FORCE' ELSE 'DISABLE' END)
+  FROM pg_class AS c
+  JOIN pg_namespace AS n ON n.oid = c.relnamespace
+ WHERE c.relrowsecurity AND row_security_active(c.oid)
+   AND (c.oid = to_regclass($1)
+        OR c.relnamespace = to_regnamespace('"public"') AND c.relname = ANY ('{events,outbox,outbox_audit,outbox_dedupe_keys,outbox_deliveries,outbox_former_partitions,outbox_ownership,outbox_parked,outbox_partitions,outbox_ready,outbox_replay_sequences,outbox_replays,outbox_schema_version,outbox_settings,outbox_stream_heads,outbox_throughput,outbox_types,outbox_watermark,outbox_workers}'::text[]) AND c.relkind IN ('r', 'p'))
+ ORDER BY 1;
+
+/* delivery.Behind */ WITH owned AS MATERIALIZED (
+       SELECT q.seqrelid, n.nspname, c.relname, a.attname, coalesce(pg_sequence_last_value(q.seqrelid)::text, 'its begin') AS stands
+         FROM pg_sequence AS q
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.objid = q.seqrelid AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
+         JOIN pg_class AS c ON c.oid = d.refobjid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
+        WHERE (c.oid = to_regclass($1)
+               OR c.relnamespace = to_regnamespace('"public"')
+                  AND (c.relname = ANY ('{events,outbox,outbox_audit,outbox_dedupe_keys,outbox_deliveries,outbox_former_partitions,outbox_ownership,outbox_parked,outbox_partitions,outbox_ready,outbox_replay_sequences,outbox_replays,outbox_schema_version,outbox_settings,outbox_stream_heads,outbox_throughput,outbox_types,outbox_watermark,outbox_workers}'::text[]) OR c.relname = ANY ('{inbox_callers,inbox_calls,inbox_consumers,inbox_lanes,inbox_malformed,inbox_parked,inbox_readers,inbox_records,inbox_schema_version,inbox_senders,inbox_streams}'::text[]) AND to_regclass('"public".inbox_schema_version') IS NOT NULL))
+          AND c.relkind IN ('r', 'p') AND a.atttypid IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)
+          AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT') AND has_column_privilege(c.oid, a.attnum, 'SELECT') AND NOT row_security_active(c.oid))
+SELECT format('the sequence %s stands at %s and %I.%I holds %s: inserts fail with 23505', o.seqrelid::regclass, o.stands, o.nspname, o.relname, m.held),
+       format('SELECT setval(%L, %s)', o.seqrelid::regclass, m.held)
+  FROM owned AS o
+ CROSS JOIN LATERAL (
+       SELECT substring(query_to_xml(format('SELECT max(%I) AS held FROM %I.%I', o.attname, o.nspname, o.relname), false, false, '')::text
+                        FROM '<held>([0-9]+)</held>')::bigint AS held OFFSET 0) AS m
+ WHERE m.held > coalesce(pg_sequence_last_value(o.seqrelid), 0)
+ ORDER BY 1;
+
+/* delivery.Writes */ WITH RECURSIVE lineage (relid, root) AS (
+       SELECT c.oid, true
+         FROM pg_class AS c
+        WHERE c.oid = to_regclass($1) AND c.relkind IN ('r', 'p')
+        UNION
+       SELECT i.inhrelid, false
+         FROM lineage AS l
+         JOIN pg_inherits AS i ON i.inhparent = l.relid),
+     family AS (
+       SELECT l.relid, l.root, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relkind,
+              c.relpersistence, c.relispartition, a.attnum, a.attidentity, a.atthasdef, a.attacl
+         FROM lineage AS l
+         JOIN pg_class AS c ON c.oid = l.relid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         LEFT JOIN pg_attribute AS a ON a.attrelid = l.relid AND a.attname = 'sequence' AND NOT a.attisdropped),
+     sequences AS (
+       SELECT f.root, f.relid, f.relkind AS tablekind, f.relpersistence AS tablepersistence, s.seqrelid, s.seqcache, s.seqincrement,
+              s.seqcycle, format('%I.%I', n.nspname, c.relname) AS name, c.relowner, c.relacl, c.relpersistence
+         FROM family AS f
+         JOIN pg_depend AS d ON d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+                            AND d.refobjid = f.relid AND d.refobjsubid = f.attnum AND d.deptype = 'i'
+         JOIN pg_sequence AS s ON s.seqrelid = d.objid
+         JOIN pg_class AS c ON c.oid = s.seqrelid
+         JOIN pg_namespace AS n ON n.oid = c.relnamespace)
+   , acl AS (
+       SELECT f.name, a.grantee, a.privilege_type, f.relowner
+         FROM family AS f, aclexplode(coalesce(f.relacl, acldefault('r', f.relowner))) AS a
+        UNION ALL
+       SELECT f.name, a.grantee, a.privilege_type, f.relowner
+         FROM family AS f
+         JOIN pg_attribute AS c ON c.attrelid = f.relid AND NOT c.attisdropped
+        CROSS JOIN aclexplode(c.attacl) AS a),
+     held AS (
+       SELECT name AS place, grantee, string_agg(DISTINCT privilege_type, ', ') AS privileges
+         FROM acl
+        WHERE privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE')
+          AND NOT pg_has_role(relowner, 'USAGE')
+          AND (grantee = 0 OR pg_has_role(grantee, 'USAGE'))
+        GROUP BY name, grantee
+        UNION ALL
+       SELECT 'all tables', 'pg_write_all_data'::regrole, 'INSERT, UPDATE, DELETE'
+         FROM family AS f
+        WHERE f.root AND NOT pg_has_role(f.relowner, 'USAGE') AND pg_has_role('pg_write_all_data', 'USAGE')),
+     named AS (
+       SELECT h.*, coalesce(quote_ident(r.rolname), 'PUBLIC') AS role
+         FROM held AS h
+         LEFT JOIN pg_roles AS r ON r.oid = h.grantee)
+SELECT format('the relay''s role %I may write (%s on %s%s), and must never do it: it would hold back its own watermark',
+              current_user, privileges, place, CASE WHEN role <> quote_ident(current_user) THEN ' through ' || role END),
+       CASE WHEN role IN ('PUBLIC', quote_ident(current_user)) THEN format('REVOKE %s ON %s FROM %s', privileges, place, role)
+            ELSE format('REVOKE %s FROM %I', role, current_user) END
+  FROM named
+ ORDER BY place, role;
+
+/* delivery.Statistics */ SELECT format('role %I lacks pg_read_all_stats: of a transaction that holds back the order only the process id can be named, '
+              || 'not the application and not its age', current_user),
+       format('GRANT pg_read_all_stats TO %I', current_user)
+ WHERE NOT pg_has_role('pg_read_all_stats', 'USAGE');
+
+/* delivery.Idle */ SELECT 'idle_in_transaction_session_timeout is 0: a producer that goes idle inside its transaction holds back the order for ever',
+       format('ALTER DATABASE %I SET idle_in_transaction_session_timeout = ''1min''', current_database())
+  FROM pg_settings
+ WHERE name = 'idle_in_transaction_session_timeout' AND setting = '0'
+   AND source NOT IN ('user', 'database user', 'client', 'session');
+
+/* delivery.Prepared */ SELECT format('PostgreSQL %s gives prepared transactions new names: behind a gap order waits until none at all is prepared',
+              current_setting('server_version')),
+       'upgrade to 14.1 or newer, or have producers not prepare their transactions'
+ WHERE current_setting('server_version_num')::int < 140001
+   AND current_setting('max_prepared_transactions')::int > 0;
+
+/* delivery.Server */ SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
+       pg_catalog.current_setting('search_path'), pg_catalog.current_setting('fsync'), pg_catalog.current_setting('synchronous_commit'),
+       pg_catalog.current_setting('server_encoding'), pg_catalog.current_setting('client_encoding');
+
+/* delivery.Regressed */ SELECT regressed, coalesce(regressed > clock_timestamp() - interval '1 day', false) FROM "public".outbox_settings;
+
+/* delivery.Room */ SELECT t.name, t.churns,
+       coalesce(sum(pg_catalog.pg_total_relation_size(c.oid)), 0)::bigint,
+       coalesce(sum(s.n_live_tup), 0)::bigint, coalesce(sum(s.n_dead_tup), 0)::bigint,
+       pg_catalog.current_setting('autovacuum') = 'off'
+         OR coalesce(bool_or(EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) AS o
+                                      WHERE o.option_name = 'autovacuum_enabled' AND o.option_value IN ('false', 'off', 'no', '0'))), false)
+  FROM (VALUES ($1::text, 'events', false), ('"public".outbox_ready', 'outbox_ready', true), ('"public".outbox_parked', 'outbox_parked', true),
+               ('"public".outbox_partitions', 'outbox_partitions', true), ('"public".outbox_workers', 'outbox_workers', true),
+               ('"public".outbox_watermark', 'outbox_watermark', true), ('"public".outbox_throughput', 'outbox_throughput', true),
+               ('"public".outbox_deliveries', 'outbox_deliveries', true), ('"public".outbox_audit', 'outbox_audit', false)) AS t (relation, name, churns)
+  LEFT JOIN LATERAL pg_catalog.pg_partition_tree(to_regclass(t.relation)) AS p ON true
+  LEFT JOIN pg_catalog.pg_class AS c ON c.oid = coalesce(p.relid, to_regclass(t.relation)) AND c.relkind IN ('r', 'p', 'm')
+  LEFT JOIN pg_catalog.pg_stat_all_tables AS s ON s.relid = c.oid
+ GROUP BY t.name, t.churns
+ ORDER BY 3 DESC, t.name;
+
+/* delivery.Database */ SELECT pg_is_in_recovery(),
+       current_setting('transaction_read_only')::boolean,
+       current_user::text,
+       ARRAY(SELECT p.oid::regprocedure::text
+               FROM pg_catalog.pg_proc AS p
+              WHERE p.pronamespace = 'pg_catalog'::regnamespace
+                AND p.proname = ANY ($1::name[])
+                AND NOT 'bytea'::regtype = ANY (p.proargtypes::oid[])
+                AND NOT has_function_privilege(p.oid, 'EXECUTE')
+              ORDER BY p.proname),
+       ARRAY(SELECT f.name
+               FROM unnest($1::name[]) AS f (name)
+              WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc AS p WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname = f.name)
+              ORDER BY f.name);
+
+/* delivery.Columns */ SELECT a.attname, a.atttypid::regtype::text
+  FROM pg_attribute AS a
+ WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped;
 
 -- delivery/walbell/sql/slot.sql
 

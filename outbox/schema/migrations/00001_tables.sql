@@ -205,7 +205,7 @@ CREATE TABLE {schema}.outbox_parked PARTITION OF {schema}.outbox (
 CREATE INDEX outbox_parked_stream_idx ON {schema}.outbox_parked (partition_key, stream_id, global_sequence);
 CREATE INDEX outbox_parked_due_idx ON {schema}.outbox_parked (partition_key, available_at)
     WHERE NOT blocked AND dead_at IS NULL;
--- What a clock that stepped back put off, among all that was scheduled (delivery/sql/claim.sql).
+-- What a clock that stepped back put off, among all that was scheduled (delivery/pgstore/sql/claim.sql).
 CREATE INDEX outbox_parked_early_idx ON {schema}.outbox_parked (partition_key, (attempts > 0), available_at)
     WHERE NOT blocked AND dead_at IS NULL AND (attempts > 0 OR scheduled_for IS NULL);
 -- The few rows that failed or died, among millions that wait behind them.
