@@ -37,7 +37,7 @@ var wideImports = map[string]int{"delivery/natspub": 10, "cmd/postrider": 30, "w
 
 // The limits of the whole: what there is may be less tomorrow, and not more.
 const (
-	mostLines      = 71_266 // Go of the root module without tests; aim 45,000
+	mostLines      = 71_258 // Go of the root module without tests; aim 45,000
 	mostStatements = 35     // files of statements
 	mostWords      = 34_831 // in Markdown
 	mostOnPage     = 2_530  // on one page of it
