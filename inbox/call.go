@@ -17,7 +17,7 @@ import (
 
 // Call names a request of a sender, whose ids ascend strictly.
 type Call struct {
-	// Sender is who sent it, 1 to 2000 bytes.
+	// Sender names the sender, 1 to 2000 bytes.
 	Sender string
 	// Generation rises when a sender begins its ids anew, 0 or more.
 	Generation int
@@ -28,7 +28,7 @@ type Call struct {
 // CallHandler carries out a call inside the inbox's transaction, as a Handler does.
 type CallHandler func(ctx context.Context, tx pgx.Tx) (result []byte, err error)
 
-// ErrInvalidCall tells that a Call breaks a rule; the text names the field.
+// ErrInvalidCall: a Call breaks a rule; the text names the field.
 var ErrInvalidCall = errors.New("invalid call")
 
 func (c Call) check() error {
@@ -92,7 +92,7 @@ func (i *Inbox) Call(ctx context.Context, call Call, handle CallHandler) (Outcom
 	return o, nil
 }
 
-// carryCall is one transaction. With final the handler does not run again: its failure is stored.
+// carryCall is one transaction. With final it stores that failure and does not run the handler.
 func (i *Inbox) carryCall(ctx context.Context, call Call, handle CallHandler, final error) (Outcome, error) {
 	tx, end, err := i.begin(ctx)
 	if err != nil {

@@ -13,19 +13,19 @@ import (
 	"github.com/postrider/postrider/message/codec"
 )
 
-// Order says what decides whether a message is too late.
+// Order decides whether a message is too late.
 type Order int
 
 const (
 	// OrderVersions refuses a message whose version is not above the last of its stream. For workers that run with
 	// --behind stream, the default.
 	OrderVersions Order = iota
-	// OrderIDs lets a late message run when its version is not recorded: for --behind retries and none. What is
-	// past the retention is not known any more and would run again.
+	// OrderIDs lets a late message run when its version is not recorded: for --behind retries and none. Records past the retention are gone:
+	// such a message would run again.
 	OrderIDs
 )
 
-// JitterKind says how delays are spread.
+// JitterKind spreads delays.
 type JitterKind string
 
 // The kinds of jitter.
@@ -34,9 +34,9 @@ const (
 	JitterNone  JitterKind = "none"
 )
 
-// Config says how an Inbox works.
+// Config has the settings of an Inbox.
 type Config struct {
-	// Name is the consumer's name: what it has seen is kept under it. 1 to 128 bytes. Needed.
+	// Name is the consumer's name: its records are kept under it. 1 to 128 bytes. Needed.
 	Name string
 	// Schema holds the inbox tables. Defaults to "public".
 	Schema string
@@ -49,15 +49,15 @@ type Config struct {
 	BackoffMax    time.Duration
 	// Jitter defaults to JitterEqual.
 	Jitter JitterKind
-	// MaxAttempts is how often a handler may fail before its message is dead. Defaults to 8; NoLimit: never dead.
+	// MaxAttempts failures of a handler make its message dead. Defaults to 8; NoLimit: never dead.
 	MaxAttempts int
-	// MaxPayload is the longest body that compression is taken off to, in bytes; a longer one is dead. 1 to 64 MiB. Defaults to
-	// 8 MiB: raise it together with the outbox's max_payload_bytes.
+	// MaxPayload is the longest decompressed body, in bytes; a longer one is dead. 1 to 64 MiB. Defaults to 8 MiB: raise it together with the
+	// outbox's max_payload_bytes.
 	MaxPayload int
 	// HandlerTimeout bounds one call of the handler: its context ends then, and so does its session in the database.
 	// 100 ms to 24 days; defaults to 30 s.
 	HandlerTimeout time.Duration
-	// Retention is how long results of messages are kept. Order does not need them. At least 1 min; defaults to 7 days.
+	// Retention keeps results of messages. Order does not need them. At least 1 min; defaults to 7 days.
 	Retention time.Duration
 	// Seed makes the jitter repeatable; 0 takes a random one.
 	Seed uint64
@@ -72,7 +72,7 @@ const NoLimit = -1
 
 const maxName = 128
 
-// longestHandler is about how long PostgreSQL lets a session be idle with a limit.
+// longestHandler is about the longest idle limit of a PostgreSQL session.
 const longestHandler = 24 * 24 * time.Hour
 
 // Validate refuses a wrong value with ErrConfig and names its field.

@@ -17,32 +17,31 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// ConsumerConfig says how a Consumer reads.
+// ConsumerConfig has the settings of a Consumer.
 type ConsumerConfig struct {
 	// Stream is the JetStream stream, with retention by limits. Defaults to "EVENTS".
 	Stream string
 	// Filter is the subject filter; it must not cover the workers' control messages on outbox.fence.>. Defaults to "events.>".
 	Filter string
-	// Lanes is into how many lanes the messages are spread, 1 to 1024, and so the most readers that share the work; fixed
-	// by the consumer's first start. 0 means 16 then, and what is stored later.
+	// Lanes is the number of lanes that share the messages, 1 to 1024, and so the most readers that share the work; fixed by the consumer's
+	// first start. 0 means 16 then, and the stored number later.
 	Lanes int
-	// LaneKey names what stays together: messages of one key are dealt with in the stream's order, one after the other, by
-	// one reader. The same in all processes, and for one event always the same. A body is given to it without its compression.
-	// Defaults to the event's stream.
+	// LaneKey names the messages that stay together: one reader deals with those of one key, one after the other, in the stream's order. The
+	// same in all processes, and for one event always the same. It gets bodies decompressed. Defaults to the event's stream.
 	LaneKey func(message.Message) string
-	// FromNew lets a consumer that is new begin at the stream's end. Defaults to its beginning.
+	// FromNew makes a new consumer begin at the stream's end. Defaults to its beginning.
 	FromNew bool
 	// BatchSize is the most messages in one transaction, 1 to 10,000. Defaults to 100.
 	BatchSize int
-	// Workers is how many lanes have a transaction at once in this process, 1 to 1024, each with a connection of the pool.
-	// Retries have one more. Defaults to 4.
+	// Workers is the number of lanes that have a transaction at once in this process, 1 to 1024, each with a connection of the pool. Retries
+	// have one more. Defaults to 4.
 	Workers int
-	// LeaseTTL is how long a lane stays with a reader that gives no sign of life, 1 s to 10 min. Defaults to 10 s.
+	// LeaseTTL ends the lane of a reader without a sign of life, 1 s to 10 min. Defaults to 10 s.
 	LeaseTTL time.Duration
-	// Interval is how often a reader gives signs of life, looks for others and for due retries, 10 ms to a third of
-	// LeaseTTL. Defaults to a tenth of LeaseTTL, at most 1 s.
+	// Interval is the time between a reader's signs of life and polls for readers and due retries, 10 ms to a third of LeaseTTL. Defaults to
+	// a tenth of LeaseTTL, at most 1 s.
 	Interval time.Duration
-	// QuietTime is how long nothing may come before JetStream is asked whether it holds more, 100 ms to 10 min. Defaults to 5 s.
+	// QuietTime without messages makes a reader ask JetStream for more, 100 ms to 10 min. Defaults to 5 s.
 	QuietTime time.Duration
 	// DrainTimeout bounds the transactions in flight when Run is asked to end, 0 to 10 min. Defaults to 10 s.
 	DrainTimeout time.Duration
@@ -122,9 +121,9 @@ func NewConsumer(box *Inbox, js jetstream.JetStream, handle Handler, cfg Consume
 	return &Consumer{box: box, js: js, handle: handle, cfg: cfg.withDefaults()}, nil
 }
 
-// Run reads until the context ends, lets the transactions in flight end, gives its lanes to the other readers and returns nil. It returns
-// an error at the start: ErrStream for a stream that is missing or unfit, ErrConfig for lanes other than those stored, ErrNotMigrated,
-// ErrClosed, and what the database answers. Later it waits for whatever is away, and returns ErrClosed alone.
+// Run reads until the context ends, lets the transactions in flight end, gives its lanes to the other readers and returns nil. At the start
+// it returns errors: ErrStream for a missing or unfit stream, ErrConfig for lanes other than the stored ones, ErrNotMigrated, ErrClosed, and
+// the database's errors. Later it waits outages out, and returns ErrClosed alone.
 func (c *Consumer) Run(ctx context.Context) error {
 	r, err := newReader(ctx, c)
 	switch {
@@ -145,8 +144,8 @@ type prepared struct {
 	rewound bool
 }
 
-// prepare looks at the stream and makes the consumer's rows complete. read is how far this
-// reader has read the stream that was made then, zero when it did not.
+// prepare checks the stream and completes the consumer's rows. read is this reader's position in the stream that was made at of, zero without
+// any.
 func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state prepared, err error) {
 	marks, err := c.marks(ctx) // before the stream is asked: it goes on
 	if err != nil {
@@ -157,7 +156,7 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		return prepared{}, fmt.Errorf("%w: %s: %w", ErrStream, c.cfg.Stream, err)
 	}
 	info := stream.CachedInfo()
-	remembered := false // what this reader read, and no lane's row says
+	remembered := false // this reader's position, which no lane's row has
 	if info.Created.Equal(of) {
 		remembered = !slices.Contains(marks, read)
 		marks = append(marks, read)
@@ -166,7 +165,7 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 		return prepared{}, fmt.Errorf("%w: %s has retention %s: other readers' messages would be deleted; it must be limits",
 			ErrStream, c.cfg.Stream, info.Config.Retention)
 	}
-	d, err := c.doubted(ctx, stream, marks) // the stream is asked before a row is locked: others wait for those
+	d, err := c.doubted(ctx, stream, marks) // ask the stream before locking a row: others wait for locks
 	if err != nil {
 		return prepared{}, err
 	}
@@ -185,7 +184,7 @@ func (c *Consumer) prepare(ctx context.Context, read mark, of time.Time) (state 
 	return state, err
 }
 
-// register writes the rows of the consumer and its lanes that are not there yet, and begins anew when the stream did.
+// register writes the missing rows of the consumer and its lanes, and begins anew when the stream did.
 func (c *Consumer) register(ctx context.Context, tx pgx.Tx, info *jetstream.StreamInfo) (lanes int, anew bool, err error) {
 	lanes = cmp.Or(c.cfg.Lanes, defaultLanes)
 	name, created := c.box.cfg.Name, info.Created.UTC().Truncate(time.Microsecond)

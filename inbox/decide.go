@@ -8,19 +8,19 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// verdict is what to do with a message, in the words of the SQL function inbox_decide (ADR 29).
+// verdict is the fate of a message, in the words of the SQL function inbox_decide (ADR 29).
 type verdict string
 
 const (
 	runIt      verdict = "run"
-	answerIt   verdict = "repeat"   // with what is recorded
+	answerIt   verdict = "repeat"   // with the recorded result
 	refuseIt   verdict = "outdated" // too old
-	parkIt     verdict = "park"     // behind what is parked
+	parkIt     verdict = "park"     // behind a parked message
 	keepParked verdict = "waiting"  // it is parked already
 	buryIt     verdict = "conflict" // another event has its place
 )
 
-// decision is what inbox_decide says of one message: what to do, and what is odd.
+// decision is the answer of inbox_decide for one message: its verdict and findings.
 type decision struct {
 	// key is that of the stream's row.
 	key      int64
@@ -29,11 +29,11 @@ type decision struct {
 	missing  int64
 	// last is the stream's version before.
 	last int64
-	// result is what is recorded, for a repeat.
+	// result is the recorded one, for a repeat.
 	result []byte
 }
 
-// read puts the decisions into the places of their messages.
+// readDecisions puts the decisions into the places of their messages.
 func readDecisions(rows pgx.Rows, into []decision) error {
 	var place int64
 	var what string

@@ -11,16 +11,16 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// errEnded is why a message is dead whose handler never came back.
+// errEnded is the reason of a dead message whose handler never came back.
 var errEnded = errors.New("the process ended each time that the handler ran")
 
-// hopeless tells whether a handler ended its process too often to be begun again.
+// hopeless reports whether a handler ended its process too often to be begun again.
 func (i *Inbox) hopeless(attempts int) bool {
 	return i.cfg.MaxAttempts != NoLimit && attempts >= i.cfg.MaxAttempts
 }
 
-// ends is how many handlers did not come back, of a message that was begun so often and failed so often otherwise. Behind the
-// limit no handler runs: who marked it and ended before it was dead, ended over something else.
+// ends counts a message's handlers that did not come back, from its beginnings and its other failures. Behind the limit no handler runs: a
+// process that marked the message and ended, ended over something else.
 func (i *Inbox) ends(begun, attempts int) int {
 	if i.cfg.MaxAttempts == NoLimit {
 		return begun - 1
@@ -28,8 +28,8 @@ func (i *Inbox) ends(begun, attempts int) int {
 	return min(begun-1, max(0, i.cfg.MaxAttempts-attempts))
 }
 
-// beAlone waits until no other message that may end the process is under way. Whoever marks one as begun holds this
-// before: else the end that another brings counts for both.
+// beAlone waits until no other suspect message is in flight. A message is marked as begun only under it: else another's end of the process
+// counts for both.
 func (i *Inbox) beAlone(ctx context.Context) (leave func(), err error) {
 	select {
 	case i.alone <- struct{}{}:
@@ -49,7 +49,7 @@ func (i *Inbox) tryAlone() (leave func(), is bool) {
 	}
 }
 
-// dealAlone deals with a message that may have ended a reader. It is marked before, so that the next reader knows.
+// dealAlone deals with a suspect message, which may have ended a reader. It marks it first, for the next reader.
 func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) error {
 	leave, err := r.box.beAlone(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *reader) dealAlone(ctx context.Context, l *lane, m message.Message) erro
 	return b.run(ctx, []message.Message{m})
 }
 
-// reportEnded says that a handler did not come back.
+// reportEnded logs that a handler did not come back.
 func (i *Inbox) reportEnded(ctx context.Context, m message.Message, attempts int) {
 	i.metrics.ended.Inc()
 	i.cfg.Logger.ErrorContext(ctx, "the process ended while the handler ran", "consumer", i.cfg.Name, "stream", m.Stream,

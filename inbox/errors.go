@@ -40,7 +40,7 @@ func Final(err error) error {
 	return &finalError{err}
 }
 
-// IsFinal tells whether an error was marked by Final.
+// IsFinal reports whether an error was marked by Final.
 func IsFinal(err error) bool {
 	var f *finalError
 	return errors.As(err, &f)
@@ -52,13 +52,13 @@ func (e *finalError) Error() string { return e.cause.Error() }
 
 func (e *finalError) Unwrap() error { return e.cause }
 
-// errConflict is why a message whose place another event has is dead.
+// errConflict is the reason of a dead message whose place another event has.
 var errConflict = errors.New("another event has this stream and version: the producer's database forgot published events")
 
-// maxReason bounds what is stored of an error, in bytes.
+// maxReason bounds a stored error, in bytes.
 const maxReason = 4096
 
-// reason is an error's text as PostgreSQL stores it, and not endless.
+// reason returns an error's text as PostgreSQL stores it, cut at maxReason.
 func reason(err error) *string {
 	if err == nil {
 		return nil
@@ -70,10 +70,10 @@ func reason(err error) *string {
 	return &s
 }
 
-// text is s as PostgreSQL stores it: valid and without NUL.
+// text returns s as PostgreSQL stores it: valid and without NUL.
 func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// unfit tells of an error that the values of a message cause, whatever the server's state: they cannot be encoded, or the tables do not hold
+// unfit reports whether a message's values cause an error, whatever the server's state: they cannot be encoded, or the tables do not hold
 // them. Other errors may end by themselves, or when somebody mends a setting.
 func unfit(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -86,10 +86,10 @@ func unfit(err error) bool {
 	return is || errors.Is(err, errEnvelope)
 }
 
-// numbered are the columns whose sequences must not stand behind their tables, by what is violated then.
+// numbered maps a violated key to its column, whose sequence must not stand behind its table.
 var numbered = map[string]string{"inbox_streams_pkey": "stream_key", "inbox_parked_pkey": "parked_id"}
 
-// withCure says what to do when the tables are not there, or their sequences stand behind them.
+// withCure adds the cure for missing tables, and for sequences that stand behind their tables.
 func withCure(err error) error {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	switch {

@@ -24,7 +24,7 @@ func (guarded) Commit(context.Context) error { return errEnds }
 
 func (guarded) Rollback(context.Context) error { return errEnds }
 
-// errPanic marks what a handler that panicked is said to have returned.
+// errPanic marks the error that stands for a handler's panic.
 var errPanic = errors.New("the handler panicked")
 
 // errPassedOver: a statement of the handler failed, and the handler said nothing.
@@ -73,11 +73,11 @@ func (i *Inbox) call(ctx context.Context, tx pgx.Tx, handle CallHandler) (result
 	return nil, &handlerError{cause: err}
 }
 
-// leftBehind refuses what a handler that returned no error did to the session.
+// leftBehind refuses effects on the session of a handler that returned no error.
 func leftBehind(session *pgconn.PgConn, result []byte) error {
 	switch {
 	case session.IsClosed():
-		return nil // what comes next says so
+		return nil // the next statement says so
 	case session.IsBusy():
 		return &handlerError{cause: errRowsOpen}
 	case session.TxStatus() == 'E':
@@ -90,18 +90,17 @@ func leftBehind(session *pgconn.PgConn, result []byte) error {
 	return nil
 }
 
-// maxResult bounds what a handler returns, in bytes.
+// maxResult bounds a handler's result, in bytes.
 const maxResult = 64 << 20
 
-// outage tells whether an answer of the database says nothing about the statement: it goes away, has no room, or two
-// transactions were in each other's way.
+// outage reports whether a database's error says nothing about the statement: it goes away, has no room, or two transactions were in each
+// other's way.
 func outage(err error) bool {
 	const cancelled = "57014" // by statement_timeout for example
 	return !pg.Refused(err, cancelled) && pg.Refused(err, "08", "53", "57", "58", "40001", "40P01", "55P03", "25P03", "25P04", "25006")
 }
 
-// blame finds out whether the handler is to blame for a statement of the inbox that failed behind it: something that the
-// handler did, checked only now, refuses it.
+// blame finds out whether an effect of the handler, checked only now, made a later statement of the inbox fail.
 func (i *Inbox) blame(err error) error {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(answer.Code, "23") &&
 		(answer.SchemaName != i.cfg.Schema || !slices.Contains(pg.InboxTables, answer.TableName)) {
@@ -110,8 +109,8 @@ func (i *Inbox) blame(err error) error {
 	return err
 }
 
-// commit ends the transaction. What PostgreSQL refuses then, and is no outage, a handler left: an error that it passed over,
-// or something that a deferred constraint or trigger does not accept.
+// commit ends the transaction. A refusal that is no outage is the handler's: an error that it passed over, or a row that a deferred
+// constraint or trigger refuses.
 func (i *Inbox) commit(ctx context.Context, tx pgx.Tx) error {
 	err := tx.Commit(ctx)
 	if err == nil {

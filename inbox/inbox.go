@@ -35,9 +35,9 @@ type queries struct {
 // DB is a pgx pool, connection or transaction. Migrate, and a reader that begins, ask for READ COMMITTED by BeginTx, if it has that.
 type DB = pg.DB
 
-// Handler applies a message inside the inbox's transaction and returns what a repeat of it is answered with; nil is
-// fine. It must make every effect through tx, and neither commit nor roll back. An error undoes all it did. It may run
-// more than once before its transaction is committed, so that effects outside of tx can happen more than once.
+// Handler applies a message inside the inbox's transaction and returns the answer to its repeats; nil is fine. It must make every effect
+// through tx, and neither commit nor roll back. An error undoes all its effects. It may run more than once before its transaction is
+// committed, so that effects outside of tx can happen more than once.
 type Handler func(ctx context.Context, tx pgx.Tx, m message.Message) (result []byte, err error)
 
 // Inbox processes the messages of one consumer. It may be used from several goroutines and processes.
@@ -46,9 +46,9 @@ type Inbox struct {
 	cfg     Config
 	sql     queries
 	metrics *metrics
-	// id is this process in the marks of messages whose handler was begun.
+	// id names this process in the marks of messages whose handler was begun.
 	id uuid.UUID
-	// alone is taken by messages that may end the process, so that no other is blamed for it.
+	// alone is taken by suspect messages, so that no other is blamed for an end of the process.
 	alone chan struct{}
 
 	mu     sync.Mutex
@@ -75,7 +75,7 @@ func New(db DB, cfg Config) (*Inbox, error) {
 // Name is the consumer's name.
 func (i *Inbox) Name() string { return i.cfg.Name }
 
-// delay is the wait after so many failures.
+// delay returns the wait after so many failures.
 func (i *Inbox) delay(attempts int) time.Duration {
 	d := float64(i.cfg.BackoffBase) * math.Pow(i.cfg.BackoffFactor, float64(max(attempts, 1)-1))
 	d = min(d, float64(i.cfg.BackoffMax))
@@ -87,7 +87,7 @@ func (i *Inbox) delay(attempts int) time.Duration {
 	return time.Duration(min(d, 1<<62)) // the largest duration has no place in a float
 }
 
-// fate is what becomes of a message after this failure: Failed with the time until the next try, or Dead.
+// fate returns a message's status after this failure: Failed with the time until the next try, or Dead.
 func (i *Inbox) fate(attempts int, cause error) (Status, time.Duration) {
 	if IsFinal(cause) || i.cfg.MaxAttempts != NoLimit && attempts >= i.cfg.MaxAttempts {
 		return Dead, 0
@@ -95,7 +95,7 @@ func (i *Inbox) fate(attempts int, cause error) (Status, time.Duration) {
 	return Failed, i.delay(attempts)
 }
 
-// committed begins transactions that see what others did while their locks were waited for, whatever isolation is the default.
+// committed begins transactions at READ COMMITTED, which see others' commits during a wait for locks.
 type committed struct{ DB }
 
 func (c committed) Begin(ctx context.Context) (pgx.Tx, error) {
@@ -120,14 +120,14 @@ func (i *Inbox) begin(ctx context.Context) (pgx.Tx, func(), error) {
 
 const rollbackTimeout = 5 * time.Second
 
-// idleLimit is how long a session of the inbox may be idle in a transaction, in the form that PostgreSQL reads.
+// idleLimit bounds the idle time of the inbox's sessions in a transaction, in PostgreSQL's form.
 func (i *Inbox) idleLimit() string {
 	return fmt.Sprintf("%dms", (i.cfg.HandlerTimeout + idleMargin).Milliseconds())
 }
 
 const idleMargin = time.Second
 
-// limitIdle has a transaction end that is idle for longer: a process that is suspended amid it keeps nobody from what it has locked.
+// limitIdle makes PostgreSQL end a transaction that idles longer, so that a suspended process keeps no locks.
 func (i *Inbox) limitIdle(ctx context.Context, tx pgx.Tx) error {
 	if _, err := i.sql.LimitIdle.Exec(ctx, tx, pg.Args{"idle": i.idleLimit()}); err != nil {
 		return fmt.Errorf("inbox: limit how long a transaction is idle: %w", err)

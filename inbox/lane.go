@@ -14,9 +14,9 @@ import (
 type item struct {
 	m  message.Message
 	at mark
-	// size is what it counts for readAhead, in bytes.
+	// size is the item's share of readAhead, in bytes.
 	size int
-	// bad names the reason for which the headers of m could not be read.
+	// bad is the error in the headers of m.
 	bad error
 }
 
@@ -28,20 +28,20 @@ type lane struct {
 	// stop asks the worker to end after its transaction; done is closed when it has.
 	stop, done chan struct{}
 
-	// careful is how many messages are still begun one by one, with a mark, and known the position that the database must not
-	// be behind: only the worker uses them.
+	// careful counts the messages that are still begun one by one, with a mark; known is the least position that the database must have. Only
+	// the worker uses them.
 	careful int
 	known   uint64
 
 	// Under the reader's mutex:
 
-	// ready: the pass that is under way began before what the lane needs.
+	// ready: the pass that is under way began before the position that the lane needs.
 	ready bool
-	// leaving: nothing is handed to the lane any more.
+	// leaving: the lane gets no more messages.
 	leaving bool
-	// enqueued is the last sequence that was handed to the lane or that has nothing for it; settled the position in the database.
+	// enqueued is the last sequence that the lane got or that has nothing for it; settled the position in the database.
 	enqueued, settled mark
-	// pending counts what was handed over and is not dealt with; ahead is its size.
+	// pending counts messages that the lane got and has not dealt with; ahead is their size.
 	pending, ahead int
 }
 
@@ -150,13 +150,13 @@ func (r *reader) batch(l *lane) batch {
 	return batch{box: r.box, handle: r.handle, keep: r.keepMalformed, fence: &fence{lane: l.number, owner: r.id, epoch: l.epoch, ttl: r.cfg.LeaseTTL, known: &l.known}}
 }
 
-// The pauses between tries while the database is away.
+// The pauses between tries during an outage of the database.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 2 * time.Second
 )
 
-// insist repeats do while the database is away. A lane that is to stop is not waited for.
+// insist repeats do during an outage of the database. It does not wait for a lane that is to stop.
 func (r *reader) insist(ctx context.Context, l *lane, do func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := do()

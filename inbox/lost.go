@@ -12,8 +12,8 @@ import (
 	"github.com/postrider/postrider/internal/unseen"
 )
 
-// mark is a place in the JetStream stream: the sequence of a message and when JetStream stored it, in nanoseconds since
-// 1970. A stream that lost its end gives its sequences again, but at other times.
+// mark is a place in the JetStream stream: the sequence of a message and its time of storage, in nanoseconds since 1970. A stream that lost
+// its end gives its sequences again, but at other times.
 type mark struct {
 	sequence uint64
 	// at is 0 where unknown. A negative one is a bound: all up to the sequence was stored before -at.
@@ -31,7 +31,7 @@ func later(a, b mark) mark {
 // lostMargin allows for a server whose clock is behind a little after it started again.
 const lostMargin = time.Minute
 
-// marks are those of the lanes. Each counts: of a database that was set back some may be of what the stream held before.
+// marks reads the lanes' marks. Each counts: in a database that was set back some may be from an earlier state of the stream.
 func (c *Consumer) marks(ctx context.Context) (all []mark, err error) {
 	all, err = pg.Collect(ctx, c.box.db, c.box.sql.Marks, pg.Args{"consumer": c.box.cfg.Name}, func(row pgx.CollectableRow) (m mark, err error) {
 		err = row.Scan(&m.sequence, &m.at)
@@ -48,7 +48,7 @@ type doubts struct {
 	marks    []mark
 	earliest mark
 	worst    doubt
-	// since is the position behind which everything lies that the stream stored after the earliest.
+	// since is the position in front of all messages that the stream stored after the earliest doubted one.
 	since mark
 }
 
@@ -78,7 +78,7 @@ const (
 	holds   doubt = iota // it holds the message that was read there, or has removed it at its beginning
 	unclear              // nothing is there: a message that somebody removed, or a record of a worker in another's place
 	gone                 // it has lost that message
-	early                // what lies in its place was stored before it: the clock that gave the mark its time was ahead
+	early                // the message in its place is older: the clock that dated the mark was ahead
 )
 
 // lost looks for the message that was read at a mark. Workers remove their records, so that an empty place proves nothing.
@@ -110,8 +110,8 @@ func (c *Consumer) lost(ctx context.Context, state jetstream.StreamState, m mark
 	return gone, nil
 }
 
-// start is a time before which the server stored nothing that came after the mark's message, by the server's clock, which may be
-// behind the one that gave the mark its time. It is not known where that is later than the server's now.
+// start returns a time, by the server's clock, before which the server stored nothing after the mark's message. That clock may be behind the
+// one that dated the mark: a start later than the server's now is not known.
 func (m mark) start(here, server time.Time) (start time.Time, known bool) {
 	start = time.Unix(0, -m.at)
 	if m.at > 0 {
@@ -123,7 +123,7 @@ func (m mark) start(here, server time.Time) (start time.Time, known bool) {
 	return start, m.at != 0 && !start.After(server)
 }
 
-// since finds the position behind which everything lies that the stream stored after a mark's message.
+// since finds the position in front of all messages that the stream stored after a mark's message.
 func (c *Consumer) since(ctx context.Context, m mark, stream jetstream.Stream) (mark, error) {
 	start, known := m.start(time.Now(), stream.CachedInfo().TimeStamp)
 	if !known {
@@ -143,8 +143,8 @@ func (c *Consumer) since(ctx context.Context, m mark, stream jetstream.Stream) (
 	return mark{info.Delivered.Stream, bound}, nil
 }
 
-// rewind takes the lanes whose marks are doubted back to what the stream stored since; rewound is false where none lies behind that. Lanes
-// whose marks the stream holds stay: another reader has begun them anew.
+// rewind takes the lanes with doubted marks back to since; rewound is false where no row lies behind that. Lanes whose marks the stream holds
+// stay: another reader has begun them anew.
 func (c *Consumer) rewind(ctx context.Context, tx pgx.Tx, d doubts) (rewound bool, err error) {
 	to := d.since
 	var positions, times []int64

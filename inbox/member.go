@@ -19,7 +19,7 @@ import (
 func (r *reader) member(ctx, work context.Context) {
 	failed := false
 	r.every(ctx, r.cfg.Interval, func() {
-		limited, cancel := context.WithTimeout(work, r.cfg.LeaseTTL) // one that the end cuts off could land behind the sign-off
+		limited, cancel := context.WithTimeout(work, r.cfg.LeaseTTL) // a beat that the end cuts off could land behind the sign-off
 		defer cancel()
 		err := r.reconcile(limited, work)
 		if err != nil && ctx.Err() == nil && !failed {
@@ -32,8 +32,8 @@ func (r *reader) member(ctx, work context.Context) {
 	})
 }
 
-// reconcile is one sign of life. Every reader may have an equal share of the lanes; it gives back what is above its
-// share and takes what is free below it. The row of a lane alone grants it.
+// reconcile is one sign of life. Every reader may have an equal share of the lanes; it gives back the surplus and takes free ones below it.
+// The row of a lane alone grants it.
 func (r *reader) reconcile(ctx, work context.Context) error {
 	share, err := r.share(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *reader) reconcile(ctx, work context.Context) error {
 	return r.acquire(ctx, work, share-len(held), all)
 }
 
-// renew makes the table and this reader's memory say the same: what it reads is renewed, and what else names it is let go.
+// renew reconciles table and memory: it renews the lanes that this reader reads, and lets other rows with its name go.
 func (r *reader) renew(ctx context.Context) error {
 	known, epochs := []int{}, []int64{}
 	r.mu.Lock()
@@ -91,7 +91,7 @@ func (r *reader) renew(ctx context.Context) error {
 	return nil
 }
 
-// share is how many lanes this reader may have now.
+// share returns this reader's quota of lanes.
 func (r *reader) share(ctx context.Context) (int, error) {
 	name := r.box.cfg.Name
 	host, err := os.Hostname()
@@ -125,7 +125,7 @@ func share(lanes, readers, rank int) int {
 // dropLost ends lanes whose rows name another owner or epoch, or have forgotten the position, as after a failover.
 func (r *reader) dropLost(ctx context.Context) error {
 	r.mu.Lock()
-	mine := map[*lane]uint64{} // with the position that the database has told or was told before it is asked
+	mine := map[*lane]uint64{} // read before the question: the position that the database has answered or got
 	for _, l := range r.lanes {
 		if !l.leaving {
 			mine[l] = l.settled.sequence
@@ -201,7 +201,7 @@ func (r *reader) acquire(ctx, work context.Context, n int, known []int) error {
 	return nil
 }
 
-// restore adds the lanes again that the database has forgotten altogether: no reader could take them.
+// restore adds lane rows that the database has forgotten: no reader could take them.
 func (r *reader) restore(ctx context.Context) error {
 	var there int
 	if err := r.box.sql.Lanes.Row(ctx, r.box.db, pg.Args{"consumer": r.box.cfg.Name}).Scan(&there); err != nil {
@@ -215,7 +215,7 @@ func (r *reader) restore(ctx context.Context) error {
 	return err
 }
 
-// positionLocked is up to where a lane is dealt with, while the pass has come to read.
+// positionLocked returns the position up to which a lane is settled, with the pass at read.
 func (l *lane) positionLocked(read mark) mark {
 	if l.pending == 0 && l.ready && !l.leaving {
 		return later(later(l.settled, l.enqueued), read)
@@ -223,7 +223,7 @@ func (l *lane) positionLocked(read mark) mark {
 	return l.settled
 }
 
-// advanceIdle stores how far lanes with nothing in hand are.
+// advanceIdle stores the positions of lanes with nothing pending.
 func (r *reader) advanceIdle(ctx context.Context) error {
 	var numbers []int
 	var epochs, known, positions, times []int64
@@ -255,7 +255,7 @@ func (r *reader) advanceIdle(ctx context.Context) error {
 	return nil
 }
 
-// releaseLocked lets a lane finish its transaction and gives it back. What it has not begun the next reader reads again.
+// releaseLocked lets a lane finish its transaction and gives it back. The next reader reads unfinished messages again.
 func (r *reader) releaseLocked(work context.Context, l *lane) {
 	if l.leaving {
 		return
@@ -287,7 +287,7 @@ func (r *reader) releaseLocked(work context.Context, l *lane) {
 	})
 }
 
-// atLast makes one of a reader's last statements, for five seconds, and again where others are in its way.
+// atLast runs one of a reader's last statements, for five seconds, and again where others are in its way.
 func atLast(ctx context.Context, do func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -297,7 +297,7 @@ func atLast(ctx context.Context, do func(context.Context) error) (err error) {
 	return err
 }
 
-// quit ends a lane that is not this reader's any more.
+// quit ends a lane that another reader has.
 func (r *reader) quit(l *lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -330,7 +330,7 @@ func (r *reader) quitAll() {
 	}
 }
 
-// signOff takes a reader, and those that died, off the list.
+// signOff deletes the rows of a reader and of those that died.
 func (r *reader) signOff(ctx context.Context, id uuid.UUID) error {
 	_, err := r.box.sql.Leave.Exec(ctx, r.box.db, pg.Args{"consumer": r.box.cfg.Name, "reader": id})
 	return err

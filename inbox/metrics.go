@@ -69,7 +69,7 @@ func newMetrics(reg prometheus.Registerer, consumer string) *metrics {
 	}
 }
 
-// report counts an outcome and logs what is odd about it.
+// report counts an outcome and logs its findings.
 func (i *Inbox) report(ctx context.Context, m message.Message, o Outcome) {
 	i.metrics.messages.WithLabelValues(o.Status.String()).Inc()
 	i.metrics.missing.Add(float64(o.Missing))

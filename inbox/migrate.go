@@ -85,8 +85,8 @@ func loadMigrations() ([]string, error) {
 	return texts, nil
 }
 
-// withoutPath keeps those who may create in a schema of the session's path from saying what names mean. The transaction may
-// be part of the caller's: it gets its path back.
+// withoutPath protects the meaning of names from roles that may create in a schema of the session's path. The transaction may be part of the
+// caller's: it gets its path back.
 func withoutPath(ctx context.Context, tx pgx.Tx, do func() error) error {
 	var path string
 	if err := tx.QueryRow(ctx, `SELECT pg_catalog.current_setting('search_path')`).Scan(&path); err != nil {
@@ -102,8 +102,8 @@ func withoutPath(ctx context.Context, tx pgx.Tx, do func() error) error {
 	return err
 }
 
-// findVersions looks for the table of versions, and names its owner where it was there before the inbox: its triggers and defaults would run
-// as whoever migrates.
+// findVersions finds the table of versions, and names its owner where it was there before the inbox: its triggers and defaults would run as
+// the migrating role.
 const findVersions = `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), to_regclass($2) IS NULL,
 	(SELECT pg_get_userbyid(v.relowner)::text FROM pg_class AS v LEFT JOIN pg_class AS s ON s.oid = to_regclass($3) AND s.relowner = v.relowner
 	  WHERE v.oid = to_regclass($2) AND pg_get_userbyid(v.relowner) <> current_user AND s.oid IS NULL)`
@@ -155,7 +155,7 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, list []string) error
 	return nil
 }
 
-// shown adds what PostgreSQL says beside its message.
+// shown adds the further fields of PostgreSQL's error to its message.
 func shown(err error) error {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Detail != "" {
 		return fmt.Errorf("%w (%s)", err, answer.Detail)

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Status says what became of a message. Each of them is durable: the message may be acknowledged.
+// Status is the fate of a message. Each of them is durable: the message may be acknowledged.
 type Status int
 
-// What can become of a message.
+// The statuses of a message.
 const (
 	// Applied: the handler ran and its effect is committed.
 	Applied Status = iota + 1
-	// Repeat: it was dealt with before; the handler did not run, Result is what it returned then.
+	// Repeat: it was settled before; the handler did not run, Result is its first result.
 	Repeat
-	// Outdated: it is older than what was applied and was never seen. Refused: the handler did not run.
+	// Outdated: it is older than an applied message and was never seen. Refused: the handler did not run.
 	Outdated
 	// Waiting: an earlier message of its stream failed. It is parked with its payload and goes after that one.
 	Waiting
@@ -28,7 +28,7 @@ var statusNames = map[Status]string{
 	Applied: "applied", Repeat: "repeat", Outdated: "outdated", Waiting: "waiting", Failed: "failed", Dead: "dead",
 }
 
-// String gives the name that metrics and logs use.
+// String returns the name in metrics and logs.
 func (s Status) String() string {
 	if name, ok := statusNames[s]; ok {
 		return name
@@ -36,10 +36,10 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// Finding is a set of things that are odd about a message, beside what became of it.
+// Finding is a set of oddities of a message, beside its status.
 type Finding uint8
 
-// What can be odd.
+// The findings.
 const (
 	// Gap: versions before this one were not seen: audit-only events, events that an operator skipped or discarded, or
 	// a consumer that began later than the stream. Outcome.Missing says how many.
@@ -62,10 +62,10 @@ var findingNames = []struct {
 	{Gap, "gap"}, {Reversal, "reversal"}, {LowerGeneration, "lower_generation"}, {LowerEpoch, "lower_epoch"}, {Conflict, "conflict"},
 }
 
-// Has tells whether all of these are in the set.
+// Has reports whether all of these are in the set.
 func (f Finding) Has(other Finding) bool { return f&other == other }
 
-// String names what is in the set, separated by commas; "" when nothing is.
+// String names the findings of the set, separated by commas; "" without any.
 func (f Finding) String() string {
 	var names []string
 	for _, n := range findingNames {
@@ -76,20 +76,19 @@ func (f Finding) String() string {
 	return strings.Join(names, ",")
 }
 
-// Outcome says what became of one message or call.
+// Outcome is the result of one message or call.
 type Outcome struct {
 	Status Status
-	// Result is what the handler returned, now or the first time. Nil for what did not run, and for a repeat whose record
-	// is past the retention.
+	// Result is the handler's, now or the first time. Nil where none ran, and for a repeat whose record is past the retention.
 	Result []byte
-	// Findings names what is odd; Missing is the number of versions (of ids, for a call) left out before this one.
+	// Findings names the oddities; Missing is the number of versions (of ids, for a call) left out before this one.
 	Findings Finding
 	Missing  int64
 	// Last is the version (the id, for a call) that the key had before.
 	Last int64
-	// Err is why the handler failed, for Failed and Dead; the stored reason for the repeat of a call that failed for good.
+	// Err is the handler's error, for Failed and Dead; the stored reason for the repeat of a call that failed for good.
 	Err error
-	// Attempts and RetryAt tell how often the handler failed and when it is tried again; for Failed and Dead.
+	// Attempts counts the handler's failures, RetryAt is the time of the next try; for Failed and Dead.
 	Attempts int
 	RetryAt  time.Time
 }

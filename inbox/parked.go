@@ -23,7 +23,7 @@ type Parked struct {
 	// State is Failed, Waiting or Dead.
 	State    Status
 	Attempts int
-	// DueAt is when it is tried again; zero for what is dead or waits behind another.
+	// DueAt is the time of the next try; zero for a message that is dead or waits behind another.
 	DueAt    time.Time
 	ParkedAt time.Time
 	Reason   string
@@ -45,7 +45,7 @@ const (
 	maxList     = 10_000
 )
 
-// ErrQuery tells that a ParkedQuery breaks a rule; the text names the field.
+// ErrQuery: a ParkedQuery breaks a rule; the text names the field.
 var ErrQuery = errors.New("invalid query")
 
 // Parked lists parked messages in the order of their arrival. Compression is taken off as far as all bodies have no more than 64 MiB.
@@ -97,7 +97,7 @@ func (i *Inbox) Dead(ctx context.Context, limit int) ([]Parked, error) {
 	return i.Parked(ctx, ParkedQuery{State: Dead, Limit: limit})
 }
 
-// Requeue makes dead messages due again with no attempts counted; without ids all of them. It returns how many.
+// Requeue makes dead messages due again with no attempts counted; without ids all of them. It returns their number.
 func (i *Inbox) Requeue(ctx context.Context, events ...uuid.UUID) (int, error) {
 	tag, err := i.sql.Requeue.Exec(ctx, i.db, pg.Args{"consumer": i.cfg.Name, "events": events})
 	if err != nil {
@@ -107,8 +107,8 @@ func (i *Inbox) Requeue(ctx context.Context, events ...uuid.UUID) (int, error) {
 	return int(tag.RowsAffected()), nil
 }
 
-// Skip gives a dead message up: it counts as dealt with, with the note for its reason, a repeat of it does not run, and
-// its stream goes on. It returns ErrNotFound when no dead message has that id.
+// Skip gives a dead message up: it counts as settled, with the note for its reason, a repeat of it does not run, and its stream goes on. It
+// returns ErrNotFound when no dead message has that id.
 func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 	tx, end, err := i.begin(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func (i *Inbox) Skip(ctx context.Context, event uuid.UUID, note string) error {
 	return nil
 }
 
-// Forget drops what is known of a stream, so that its events run when they come again: for a rebuild, and to accept the
-// events of a database that forgot published ones. Parked messages stay. It returns ErrNotFound for an unknown stream.
+// Forget drops a stream's records, so that its events run when they come again: for a rebuild, and to accept the events of a database that
+// forgot published ones. Parked messages stay. It returns ErrNotFound for an unknown stream.
 func (i *Inbox) Forget(ctx context.Context, name string) error {
 	tx, end, err := i.begin(ctx)
 	if err != nil {
@@ -183,11 +183,11 @@ func (i *Inbox) Forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// purgeChunk is how many records one statement deletes.
+// purgeChunk bounds the records that one statement deletes.
 const purgeChunk = 5000
 
-// Purge deletes records past the retention in chunks, each its own transaction, and returns how many. What a stream's
-// last event was stays known for ever.
+// Purge deletes records past the retention in chunks, each its own transaction, and returns their number. A stream's last event stays known
+// for ever.
 func (i *Inbox) Purge(ctx context.Context) (total int64, err error) {
 	for {
 		tag, err := i.sql.Purge.Exec(ctx, i.db, pg.Args{"consumer": i.cfg.Name, "retention": i.cfg.Retention, "limit": purgeChunk})

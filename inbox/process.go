@@ -53,12 +53,12 @@ type batch struct {
 	// fence is nil outside of a Consumer, and so is keep, which stores a malformed message.
 	fence *fence
 	keep  func(context.Context, message.Message, error) error
-	// ended is how often the handler of the only message ended its process.
+	// ended counts the ends of the process by the handler of the only message.
 	ended    int
 	outcomes []Outcome
 }
 
-// handlerError says whose handler failed; index -1: it cannot be told.
+// handlerError names the message whose handler failed; index -1: unknown.
 type handlerError struct {
 	index int
 	cause error
@@ -102,7 +102,7 @@ func (b *batch) run(ctx context.Context, messages []message.Message) error {
 	return nil
 }
 
-// blame deals with a message whose values are to blame for an error.
+// blame deals with a message whose values cause an error.
 func (b *batch) blame(ctx context.Context, m message.Message, err error) error {
 	if !unfit(err) {
 		return err
@@ -116,7 +116,7 @@ func (b *batch) blame(ctx context.Context, m message.Message, err error) error {
 	return err
 }
 
-// attempt is one transaction for all of them. A *handlerError says that it was rolled back because a handler failed.
+// attempt is one transaction for all of them. A *handlerError means that it was rolled back because a handler failed.
 func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outcome, error) {
 	tx, end, err := b.box.begin(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outc
 	outcomes := make([]Outcome, len(messages))
 	asked := time.Now()
 	for n, m := range messages {
-		if time.Since(asked) > idleMargin/2 { // handlers that ask nothing leave the session idle, which the server ends in time
+		if time.Since(asked) > idleMargin/2 { // a handler without statements leaves the session idle, which the server ends in time
 			if err := tx.Conn().Ping(ctx); err != nil {
 				return nil, fmt.Errorf("inbox: between handlers: %w", err)
 			}
@@ -155,7 +155,7 @@ func (b *batch) attempt(ctx context.Context, messages []message.Message) ([]Outc
 	return outcomes, nil
 }
 
-// park is the transaction that stores a message whose handler failed. Meanwhile somebody else may have dealt with it.
+// park is the transaction that stores a message whose handler failed. Meanwhile another process may have settled it.
 func (b *batch) park(ctx context.Context, m message.Message, cause error, attempts int) error {
 	tx, end, err := b.box.begin(ctx)
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *batch) park(ctx context.Context, m message.Message, cause error, attemp
 	return nil
 }
 
-// stored notes the position that a transaction has stored.
+// stored sets known to the position that a transaction has stored.
 func (b *batch) stored(messages []message.Message) {
 	if b.fence != nil {
 		*b.fence.known = max(*b.fence.known, messages[len(messages)-1].StreamSequence)
@@ -207,7 +207,7 @@ func retryAt(status Status, delay time.Duration) time.Time {
 	return time.Now().Add(delay)
 }
 
-// done keeps the outcomes and tells of them.
+// done keeps the outcomes and reports them.
 func (b *batch) done(ctx context.Context, messages []message.Message, outcomes []Outcome) {
 	b.outcomes = append(b.outcomes, outcomes...)
 	for n, o := range outcomes {

@@ -24,8 +24,8 @@ var errLostOnTheWay = errors.New("a message was lost on the way")
 // errRewound: the lanes go back, and are taken anew.
 var errRewound = errors.New("the stream holds other messages than those that were read")
 
-// pump reads the stream once for all lanes of this reader, in passes: another one begins when a lane is taken that
-// needs what the pass has gone past, and after every failure.
+// pump reads the stream once for all lanes of this reader, in passes: another one begins after every failure, and when a taken lane needs
+// messages behind the pass.
 func (r *reader) pump(ctx context.Context) {
 	pause := firstPause
 	for {
@@ -37,7 +37,7 @@ func (r *reader) pump(ctx context.Context) {
 		began := time.Now()
 		err := r.pass(ctx)
 		if err == nil || ctx.Err() != nil {
-			continue // another pass was asked for, or there is nothing to read for
+			continue // another pass was asked for, or no lane needs one
 		}
 		if errors.Is(err, errStandsStill) {
 			r.box.metrics.standing.Inc()
@@ -115,7 +115,7 @@ func (r *reader) pass(ctx context.Context) error {
 				return doubt
 			}
 			if doubt = r.atEnd(ctx); doubt != nil {
-				wait = time.Millisecond // what came during the look is there
+				wait = time.Millisecond // messages that came during the look are there
 			}
 			continue
 		case err != nil:
@@ -135,7 +135,7 @@ func (r *reader) pass(ctx context.Context) error {
 	}
 }
 
-// passUnseen hands on what the client would keep to itself, up to the first message that it delivers. It returns false when the pass is to end.
+// passUnseen hands on messages that the client keeps to itself, up to the first that it delivers. It returns false when the pass is to end.
 func (r *reader) passUnseen(ctx context.Context, from *mark) (more bool, err error) {
 	for {
 		ask, cancel := context.WithTimeout(ctx, patience)
@@ -155,7 +155,7 @@ func (r *reader) passUnseen(ctx context.Context, from *mark) (more bool, err err
 	}
 }
 
-// beginPass finds out where to begin; some is false when no lane needs anything.
+// beginPass returns the position to begin at; some is false when no lane needs anything.
 func (r *reader) beginPass(cancel context.CancelFunc) (from mark, some bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,14 +191,14 @@ func (r *reader) closePass() {
 	r.endPass = nil
 }
 
-// heartbeat is how often a server with nothing to send says so. One that is silent for two ends the pass.
+// heartbeat is the interval of an idle server's signs of life. A silence of two ends the pass.
 const heartbeat = time.Second
 
-// patience bounds a look at the stream, and the making of a consumer: who asked a server that has gone since asks again.
+// patience bounds a look at the stream, and the creation of a consumer: a reader asks again after its server went.
 const patience = 3 * time.Second
 
-// subscribe makes a consumer behind a position. A stream that was made anew begins anew. The client's ordered consumers do as a
-// pass does, but wait 10 s for a server that is gone.
+// subscribe makes a consumer behind a position. A stream that was made anew begins anew. The client's ordered consumers would do, but wait 10
+// s for a server that is gone.
 func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer, error) {
 	r.mu.Lock()
 	furthest, created := r.furthest, r.created
@@ -214,7 +214,7 @@ func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer
 	r.created = state.created
 	r.mu.Unlock()
 	if state.rewound || !created.IsZero() && !created.Equal(state.created) {
-		r.quitAll() // what they were given is not what the stream holds
+		r.quitAll() // their messages are not those of the stream
 		return nil, errRewound
 	}
 	stream, err := r.js.Stream(ctx, r.cfg.Stream)
@@ -240,7 +240,7 @@ func (r *reader) subscribe(ctx context.Context, from uint64) (jetstream.Consumer
 	return consumer, nil
 }
 
-// atEnd returns nil where the stream says that all of it was read and is still there: a look that is refused says nothing.
+// atEnd returns nil where the stream confirms that all of it was read and is still there. A refused look proves nothing.
 func (r *reader) atEnd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience) // for two requests
 	defer cancel()
@@ -261,7 +261,7 @@ func (r *reader) atEnd(ctx context.Context) error {
 	return nil
 }
 
-// laneKey names what a message must stay together with. Whoever computes it from the body gets that as the producer wrote it.
+// laneKey returns the key of the messages that stay together. Config.LaneKey gets the body as the producer wrote it.
 func (r *reader) laneKey(m message.Message) string {
 	if r.cfg.LaneKey == nil {
 		return m.Stream
@@ -273,13 +273,13 @@ func (r *reader) laneKey(m message.Message) string {
 	return r.cfg.LaneKey(plain)
 }
 
-// readAhead is how much of the stream a reader holds that is not dealt with, in bytes; one message always fits.
+// readAhead bounds the messages that a reader holds and has not settled, in bytes; one message always fits.
 const readAhead = 64 << 20
 
-// itemSize stands for what a message needs beside its body.
+// itemSize stands for a message's memory beside its body.
 const itemSize = 1 << 10
 
-// admit finds the lane that the message is for, nil when there is none here, and waits for room. more is false when the pass is to end.
+// admit finds the message's lane, nil when there is none here, and waits for room. more is false when the pass is to end.
 func (r *reader) admit(ctx context.Context, number int, it *item) (to *lane, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -309,7 +309,7 @@ func (r *reader) admit(ctx context.Context, number int, it *item) (to *lane, mor
 	}
 }
 
-// makeRoomLocked takes back what admit counted.
+// makeRoomLocked takes an admitted size back.
 func (r *reader) makeRoomLocked(l *lane, size int) {
 	l.ahead -= size
 	r.ahead -= size

@@ -30,13 +30,13 @@ type reader struct {
 
 	mu    sync.Mutex
 	lanes map[int]*lane
-	// created is when the stream was made that the pass reads.
+	// created is the creation time of the stream that the pass reads.
 	created time.Time
-	// read is up to where the pass that is under way has come.
+	// read is the position of the pass that is under way.
 	read mark
-	// furthest is what a lane was given last before this pass began.
+	// furthest is the last position that a lane got before this pass began.
 	furthest mark
-	// ahead is the size of what lanes were handed and did not deal with; room is signalled when it falls.
+	// ahead is the size of the lanes' unsettled messages; room is signalled when it falls.
 	ahead int
 	room  chan struct{}
 	// endPass ends the pass, so that another begins; nil between two.
@@ -57,7 +57,7 @@ func newReader(ctx context.Context, c *Consumer) (*reader, error) {
 		return nil, err
 	}
 	own := *c
-	own.cfg.Lanes = state.lanes // also where the database forgets how many they were
+	own.cfg.Lanes = state.lanes // also where the database forgets their number
 	return &reader{
 		Consumer: &own, id: id, count: state.lanes,
 		log:   c.box.cfg.Logger.With("consumer", c.box.cfg.Name, "reader", id),
@@ -96,7 +96,7 @@ func (r *reader) run(ctx context.Context) error {
 	return closed.Cause(ctx)
 }
 
-// retries runs what is due, until the context ends.
+// retries runs due messages, until the context ends.
 func (r *reader) retries(ctx context.Context) {
 	r.every(ctx, r.cfg.Interval, func() {
 		if _, err := r.box.RetryDue(ctx, retriesAtOnce, r.handle); err != nil && ctx.Err() == nil {
@@ -169,7 +169,7 @@ func (r *reader) every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// silences holds readers and lanes that end later than they can, since the database's clock has stepped back. This process's own clock ends them.
+// silences watches readers and lanes that end later than they can, since the database's clock has stepped back: this process's clock ends them.
 type silences struct {
 	readers pg.Watch[uuid.UUID, time.Time]
 	lanes   pg.Watch[int, unrenewed]
@@ -181,7 +181,7 @@ type unrenewed struct {
 	until time.Time
 }
 
-// living are the readers of the consumer that give signs of life, in the order of their ids.
+// living returns the readers of the consumer that give signs of life, in the order of their ids.
 func (r *reader) living(ctx context.Context) ([]uuid.UUID, error) {
 	round := r.silence.readers.Begin()
 	rows, err := r.box.sql.Readers.Rows(ctx, r.box.db, pg.Args{"consumer": r.box.cfg.Name, "steady": pg.Steady})
@@ -210,7 +210,7 @@ func (r *reader) living(ctx context.Context) ([]uuid.UUID, error) {
 	if !behind {
 		return readers, nil
 	}
-	_, err = r.watchLanes(ctx) // from now on: what they hold is free when they are gone
+	_, err = r.watchLanes(ctx) // from now on: their lanes are free when they are gone
 	return readers, err
 }
 
@@ -224,7 +224,7 @@ func (r *reader) silent(ctx context.Context) (numbers []int, epochs []int64, unt
 	return numbers, epochs, until, err
 }
 
-// watchLanes looks at the leases that end later than they can, and returns those that are over.
+// watchLanes watches the leases that end later than they can, and returns those that are over.
 func (r *reader) watchLanes(ctx context.Context) (map[int]unrenewed, error) {
 	round := r.silence.lanes.Begin()
 	rows, err := r.box.sql.Ahead.Rows(ctx, r.box.db, pg.Args{"consumer": r.box.cfg.Name, "steady": pg.Steady})

@@ -13,9 +13,8 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// RetryDue runs the handler for parked messages whose time has come and for those that waited behind them, each in a
-// transaction of its own, up to limit messages; it returns how many it tried. It may run anywhere and in several
-// processes at once: whoever tries a message holds the lock of its stream.
+// RetryDue runs the handler for due parked messages and for those that waited behind them, each in its own transaction, up to limit messages;
+// it returns the number of tries. It may run anywhere and in several processes at once: each try holds the lock of its stream.
 func (i *Inbox) RetryDue(ctx context.Context, limit int, handle Handler) (tried int, err error) {
 	for tried < limit {
 		found, err := i.retry(ctx, handle)
@@ -71,10 +70,10 @@ func (i *Inbox) retry(ctx context.Context, handle Handler) (found bool, err erro
 	}
 	other := errors.Is(err, errOther)
 	if err != nil {
-		// The process lives: that the message was begun does not count. When this is lost, too, it counts once.
+		// The process lives: its beginning of the message does not count. When this is lost, too, it counts once.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
-		_, _ = i.sql.Unclaim.Exec(ctx, i.db, pg.Args{"id": c.id, "begun": c.begun, "process": i.id}) // err says what is wrong
+		_, _ = i.sql.Unclaim.Exec(ctx, i.db, pg.Args{"id": c.id, "begun": c.begun, "process": i.id}) // err has the cause
 	}
 	if err != nil && !other {
 		return false, err
@@ -131,7 +130,7 @@ func (t *transaction) lockStream(ctx context.Context, key int64) error {
 	return nil
 }
 
-// lookAtHead locks the stream and reads its first parked message, and what the table says about it; nil without any.
+// lookAtHead locks the stream and reads its first parked message, and the decision on it; nil without any.
 func (t *transaction) lookAtHead(ctx context.Context, key int64) (*head, decision, error) {
 	if err := t.lockStream(ctx, key); err != nil {
 		return nil, decision{}, err
@@ -204,7 +203,7 @@ func (t *transaction) setHead(ctx context.Context, h *head, o Outcome, delay tim
 	return nil
 }
 
-// retryFailed notes so many attempts, unless somebody dealt with the message meanwhile.
+// retryFailed stores so many attempts, unless another process settled the message meanwhile.
 func (i *Inbox) retryFailed(ctx context.Context, c claim, cause error, attempts int) error {
 	tx, end, err := i.begin(ctx)
 	if err != nil {

@@ -18,17 +18,17 @@ type slot struct {
 	version int64
 }
 
-// transaction is what one transaction has to write.
+// transaction gathers the writes of one transaction.
 type transaction struct {
 	box *Inbox
 	tx  pgx.Tx
 
-	// ran are the messages that are to be recorded, with their keys and results, each under its place in at.
+	// ran are the messages to record, with their keys and results, each under its place in at.
 	ran     []message.Message
 	keys    []int64
 	results [][]byte
 	at      map[slot]int
-	// parks are those of the messages that are to be parked.
+	// parks are the messages to park.
 	parks []pg.Args
 }
 
@@ -65,7 +65,7 @@ func (t *transaction) look(ctx context.Context, f *fence, messages []message.Mes
 	return decisions, nil
 }
 
-// decode takes the compression off a body, which may become so many bytes long.
+// decode takes the compression off a body, which may become limit bytes long.
 func (i *Inbox) decode(m message.Message, limit int) (message.Message, error) {
 	plain, err := m.DecodeUpTo(int64(limit))
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *transaction) carryOut(ctx context.Context, d decision, m message.Messag
 		return o, t.park(d, m, o, 0)
 	case runIt:
 		result, err := t.box.call(ctx, t.tx, func(ctx context.Context, tx pgx.Tx) ([]byte, error) {
-			m, err := t.box.decode(m, t.box.cfg.MaxPayload) // as late as possible: what is read ahead stays small, and what is damaged is parked as it came
+			m, err := t.box.decode(m, t.box.cfg.MaxPayload) // late: messages read ahead stay small, damaged ones are parked as they came
 			if err != nil {
 				return nil, Final(err)
 			}
@@ -111,13 +111,13 @@ func (t *transaction) carryOut(ctx context.Context, d decision, m message.Messag
 	return o, nil
 }
 
-// record notes that the message is dealt with.
+// record adds a message that ran.
 func (t *transaction) record(key int64, m message.Message, result []byte) {
 	t.at[slot{m.Stream, m.Version}] = len(t.ran)
 	t.ran, t.keys, t.results = append(t.ran, m), append(t.keys, key), append(t.results, result)
 }
 
-// park notes that the message is to be stored with its payload; its stream waits then.
+// park adds a message to be stored with its payload; its stream waits then.
 func (t *transaction) park(d decision, m message.Message, o Outcome, delay time.Duration) error {
 	envelope, err := encodeEnvelope(m)
 	if err != nil {
@@ -135,7 +135,7 @@ func (t *transaction) park(d decision, m message.Message, o Outcome, delay time.
 	return nil
 }
 
-// settle records what ran, or with a note was given up, and parks what is to be parked, in one round trip.
+// settle records the messages that ran, or were given up with a note, and parks the others, in one round trip.
 func (t *transaction) settle(ctx context.Context, note *string) error {
 	b := &pgx.Batch{}
 	if len(t.ran) > 0 {
@@ -157,7 +157,7 @@ func (t *transaction) settle(ctx context.Context, note *string) error {
 	return nil
 }
 
-// encodeEnvelope is everything of a message but its payload and its place in JetStream.
+// encodeEnvelope encodes all of a message but its payload and its place in JetStream.
 func encodeEnvelope(m message.Message) ([]byte, error) {
 	m.Payload, m.Subject, m.StreamSequence, m.RecordedAt = nil, "", 0, m.RecordedAt.UTC() // JSON writes not every zone
 	text, err := json.Marshal(m)
@@ -170,7 +170,7 @@ func encodeEnvelope(m message.Message) ([]byte, error) {
 // errEnvelope: somebody else has written the row.
 var errEnvelope = errors.New("a parked message cannot be decoded")
 
-// decodeEnvelope is the message again.
+// decodeEnvelope returns the message again.
 func decodeEnvelope(envelope []byte, subject string, sequence int64, payload []byte) (message.Message, error) {
 	var m message.Message
 	if err := json.Unmarshal(envelope, &m); err != nil {

@@ -21,14 +21,14 @@ type claim struct {
 	attempts int // failures of its head so far
 }
 
-// arguments are those of a query that its owner alone may run, with others behind them.
+// arguments returns the arguments of a query that only the claim's owner may run, with others behind them.
 func (p *Projection) arguments(c claim, others pg.Args) pg.Args {
 	args := pg.Args{"stream": c.stream, "worker": p.worker, "epoch": c.epoch}
 	maps.Copy(args, others)
 	return args
 }
 
-// position is how far a stream has been applied.
+// position is a stream's watermark.
 type position struct {
 	applied, expected, wanted int64
 	event                     *uuid.UUID // the one at applied, nil where none was applied
@@ -52,11 +52,11 @@ func (p *Projection) claims(ctx context.Context, n int) (taken []claim, err erro
 	return taken, nil
 }
 
-// work applies one batch of a stream and settles what became of it. It returns an error only for an outage.
+// work applies one batch of a stream and settles it. It returns an error only for an outage.
 func (p *Projection) work(ctx context.Context, c claim) error {
 	err := p.batch(ctx, c, p.cfg.BatchEvents)
 	var blamed *eventError
-	// What comes before the event that failed is applied without it.
+	// The events before the failed one are applied without it.
 	for errors.As(err, &blamed) && blamed.place > 0 {
 		first := err
 		if err = p.batch(ctx, c, blamed.place); err == nil {
@@ -117,8 +117,8 @@ func (p *Projection) batch(ctx context.Context, c claim, limit int) error {
 	return blame(err, c.stream, done)
 }
 
-// blame finds an event for what the database refused after all of them had been applied, a deferred constraint for
-// one: the first of the second half, so that the halves are tried until one event is left.
+// blame picks an event where the database refused all of them at the end, for a deferred constraint say: the first of the second half, so
+// that the halves are tried until one event is left.
 func blame(err error, stream string, events []Event) error {
 	var blamed *eventError
 	if len(events) == 0 || errors.As(err, &blamed) || !pg.Refused(err, "") || outage(err, false) {
@@ -176,7 +176,7 @@ func (p *Projection) applyAll(ctx context.Context, tx pgx.Tx, events []Event) er
 	return nil
 }
 
-// apply calls the projector; a panic is an error, and so is what it leaves behind without saying so.
+// apply calls the projector; a panic is an error, and so is a fault that it leaves behind in silence.
 func (p *Projection) apply(ctx context.Context, tx pgx.Tx, e Event) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

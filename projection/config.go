@@ -14,20 +14,20 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Mode says who applies events.
+// Mode decides who applies events.
 type Mode string
 
 const (
-	// Inline has the producer apply in its own transaction, by ApplyTx. There are no workers.
+	// Inline makes the producer apply in its own transaction, by ApplyTx. There are no workers.
 	Inline Mode = "inline"
-	// Outbox has workers apply, by Run. ApplyTx is refused.
+	// Outbox makes workers apply, by Run. ApplyTx is refused.
 	Outbox Mode = "outbox"
-	// Shadow has workers do all that Outbox does in a schema of its own, next to a live projection, and count no
-	// attempts. ApplyTx is refused.
+	// Shadow makes workers do all that Outbox does in a schema of its own, next to a live projection, and count no attempts. ApplyTx is
+	// refused.
 	Shadow Mode = "shadow"
 )
 
-// Config says what is projected, where and how.
+// Config has the settings of a Projection.
 type Config struct {
 	// Projector is the user's. Required.
 	Projector Projector
@@ -39,37 +39,37 @@ type Config struct {
 	JournalSchema string
 	// Schema belongs to this projection alone and names it, in metrics and for the durable consumer. Defaults to "projection".
 	Schema string
-	// ShadowSchema is where mode shadow works instead. Defaults to Schema with _shadow behind it.
+	// ShadowSchema is the schema of mode shadow. Defaults to Schema with _shadow behind it.
 	ShadowSchema string
 	// Mode. Required.
 	Mode Mode
 	// Workers apply streams at the same time: 1 to 256 in modes outbox and shadow, 0 in mode inline. No default.
 	Workers int
-	// JetStream brings the messages that say which stream has news. Without it the sweep alone finds them. Not in mode inline.
+	// JetStream brings the messages that name streams with news. Without it the sweep alone finds them. Not in mode inline.
 	JetStream jetstream.JetStream
 	// Stream is the name of the JetStream stream. Defaults to "EVENTS".
 	Stream string
-	// Filter is what subjects are listened to. Defaults to "events.>".
+	// Filter selects the subjects. Defaults to "events.>".
 	Filter string
 	// BatchEvents is the most events of a stream in one transaction: 1 to 10,000. Defaults to 100.
 	BatchEvents int
-	// MaxAttempts is how often an event may fail before it is dead: 1 to 1000. Defaults to 8.
+	// MaxAttempts failures make an event dead: 1 to 1000. Defaults to 8.
 	MaxAttempts int
 	// BackoffBase is the wait after the first failure; each further one doubles it. From 1 ms. Defaults to 1 s.
 	BackoffBase time.Duration
 	// BackoffMax bounds the wait; at least BackoffBase. Defaults to 5 min.
 	BackoffMax time.Duration
-	// LeaseTTL is how long the stream of an owner that died waits, and how long one batch may take: 100 ms to 1 h. Defaults to 30 s.
+	// LeaseTTL bounds one batch, and the wait of a stream whose owner died: 100 ms to 1 h. Defaults to 30 s.
 	LeaseTTL time.Duration
-	// PollInterval is how often workers look for what is due without being woken: 1 ms to 1 min. Defaults to 250 ms.
+	// PollInterval is the time between two polls of the workers without a wake-up: 1 ms to 1 min. Defaults to 250 ms.
 	PollInterval time.Duration
 	// SweepInterval is the time between two looks at all streams of the journal: 10 ms to 24 h. Defaults to 1 min.
 	SweepInterval time.Duration
-	// FromKept has streams whose first events were dropped (`events prune`) begin at the first one kept; those dropped whole have nothing.
-	// Without it a start is refused with ErrDropped where a stream of which nothing was applied has lost its beginning. It needs
-	// SELECT on outbox_stream_heads.
+	// FromKept makes streams whose first events were dropped (`events prune`) begin at the first one kept; those dropped whole have nothing.
+	// Without it a start is refused with ErrDropped where a stream without an applied event has lost its beginning. It needs SELECT on
+	// outbox_stream_heads.
 	FromKept bool
-	// NoRepair leaves gaps that are found at start to people; what is merely behind is applied all the same.
+	// NoRepair leaves gaps that are found at start to people; streams that are merely behind are applied all the same.
 	NoRepair bool
 	// Registerer takes the metrics. Optional.
 	Registerer prometheus.Registerer

@@ -15,7 +15,7 @@ import (
 var (
 	// ErrConfig: a Config breaks a rule; the text names the field.
 	ErrConfig = errors.New("projection config")
-	// ErrMode: the mode does not allow what was asked for.
+	// ErrMode: the mode does not allow the call.
 	ErrMode = errors.New("projection mode")
 	// ErrNotDead: a stream that was to be requeued is not dead, or not known.
 	ErrNotDead = errors.New("the stream is not dead")
@@ -25,14 +25,14 @@ var (
 	ErrDropped = errors.New("the journal has lost the beginning of streams that were not applied: import the archive and project that, or set FromKept")
 	// ErrClosed: the NATS client has given its connection up, or the pool was closed. Only a new one helps.
 	ErrClosed = closed.Err
-	// ErrDiverged: the event at the watermark is another one than the one applied: the database forgot what it had told.
+	// ErrDiverged: another event than the applied one lies at the watermark: the database forgot published events.
 	ErrDiverged = errors.New("the journal is another one than was applied")
 )
 
 // errLost: the stream has another owner by now.
 var errLost = errors.New("the stream has another owner")
 
-// permanentError marks what no retry can heal.
+// permanentError marks an error that no retry can heal.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
@@ -50,7 +50,7 @@ func permanent(err error) bool {
 	return errors.As(err, &p) || errors.Is(err, ErrDiverged)
 }
 
-// eventError is a failure that one event is to blame for.
+// eventError is a failure of one event.
 type eventError struct {
 	stream  string
 	version int64
@@ -64,8 +64,7 @@ func (e *eventError) Error() string {
 
 func (e *eventError) Unwrap() error { return e.cause }
 
-// outage tells whether an error says something about the database rather than about the event that was being applied:
-// no attempt is counted for it.
+// outage reports whether an error says something about the database rather than about the event being applied: no attempt is counted for it.
 func outage(err error, closed bool) bool {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -15,18 +15,18 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// GapKind is what is wrong with a stream.
+// GapKind classes a fault of a stream.
 type GapKind string
 
 // The kinds of gaps.
 const (
 	// Trailing: the journal has events to apply behind the watermark and nothing is planned.
 	Trailing GapKind = "trailing"
-	// MidStream: what is expected next does not follow what was applied.
+	// MidStream: the next version does not follow the applied one.
 	MidStream GapKind = "mid_stream"
 	// MissingWatermark: there are rows or events of the stream and no watermark.
 	MissingWatermark GapKind = "missing_watermark"
-	// Rows: the stream's rows are not those that were left by the last event.
+	// Rows: the stream's rows are not those that the last event left.
 	Rows GapKind = "rows"
 	// Ahead: the projection knows a version that the journal does not have.
 	Ahead GapKind = "ahead"
@@ -36,7 +36,7 @@ const (
 	Diverged GapKind = "diverged"
 )
 
-// Gap is one stream that does not hold what it should.
+// Gap is one stream that does not hold its events' rows.
 type Gap struct {
 	Stream   string  `json:"stream"`
 	Kind     GapKind `json:"kind"`
@@ -48,7 +48,7 @@ type Gap struct {
 	rows bool // there are rows of the stream
 }
 
-// Report is what Detect saw.
+// Report is the result of Detect.
 type Report struct {
 	Streams int `json:"streams"` // in the journal or the projection
 	// Behind are streams with a backlog that is planned: no gaps.
@@ -56,10 +56,10 @@ type Report struct {
 	Gaps   []Gap `json:"gaps"`
 }
 
-// Grace is how old an event has to be before Detect misses its announcement.
+// Grace is the age from which Detect misses an event's announcement.
 const Grace = 10 * time.Second
 
-// watermark is what the projection knows of a stream.
+// watermark is the projection's state of a stream.
 type watermark struct {
 	stream                    string
 	known, planned            bool
@@ -81,8 +81,8 @@ func (h head) lacks(applied int64) bool {
 	return h.first > applied+1 || h.first == 0 && h.last > applied
 }
 
-// Detect compares all watermarks and all rows with the journal. It changes nothing and may run at any time. Events
-// younger than grace may still be on their way and are not missed.
+// Detect compares all watermarks and all rows with the journal. It changes nothing and may run at any time. Events younger than grace may
+// still be on their way and are not missed.
 func (p *Projection) Detect(ctx context.Context, grace time.Duration) (Report, error) {
 	report, _, err := p.detect(ctx, grace, true)
 	p.metrics.found.Add(float64(len(report.Gaps)))
@@ -132,7 +132,7 @@ func (p *Projection) detect(ctx context.Context, grace time.Duration, fingerprin
 	return report, behind, nil
 }
 
-// judge compares one stream; the worst that is wrong is what it says.
+// judge compares one stream and returns its worst fault.
 func judge(w watermark, h head, fingerprints, fromKept bool) (GapKind, bool) {
 	switch {
 	case !w.known && w.actual != "":
@@ -159,7 +159,7 @@ func judge(w watermark, h head, fingerprints, fromKept bool) (GapKind, bool) {
 
 // marks reads the watermarks, in the order of the streams' bytes.
 func (p *Projection) marks(ctx context.Context, fingerprints bool) (all []watermark, err error) {
-	// Fingerprints are of the rows as text, so the settings have to be those under which they were stored.
+	// Fingerprints are of the rows as text: the settings have to be those of their storage.
 	all, err = unhurried(ctx, p.cfg.Pool, func(tx pgx.Tx) ([]watermark, error) {
 		if err := p.enter(ctx, tx); err != nil {
 			return nil, err
@@ -179,8 +179,8 @@ func (p *Projection) marks(ctx context.Context, fingerprints bool) (all []waterm
 	return all, nil
 }
 
-// withDropped adds the ends of streams whose events were all dropped, where a watermark asks for one or all are asked for. Who may not read them takes such a
-// stream for one that the database forgot.
+// withDropped adds the ends of streams whose events were all dropped: those with a watermark, or all of them. A role without the right to
+// read them takes such a stream for one that the database forgot.
 func (j *journal) withDropped(ctx context.Context, db pg.DB, marks []watermark, heads []head, all bool) ([]head, error) {
 	there := make(map[string]bool, len(heads))
 	for _, h := range heads {

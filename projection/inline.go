@@ -10,10 +10,9 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// ApplyTx applies what the journal has of these streams behind their watermarks, the events that tx itself has appended
-// included: call it after AppendTx and before the commit. Event, effect and watermark are committed together or not at
-// all. An error leaves tx to be rolled back; it says what the projector said. A stream that other producers or repairs
-// are applying is waited for. ErrMode except in mode inline; Prepare has to have run.
+// ApplyTx applies the journal's events of these streams behind their watermarks, with those that tx itself has appended: call it after
+// AppendTx and before the commit. Event, effect and watermark are committed together or not at all. After an error, which wraps the projector's,
+// roll tx back. It waits for a stream that other producers or repairs are applying. ErrMode except in mode inline; Prepare has to have run.
 func (p *Projection) ApplyTx(ctx context.Context, tx pgx.Tx, streams ...string) error {
 	if p.cfg.Mode != Inline {
 		return fmt.Errorf("%w: ApplyTx needs mode inline; in mode %s workers apply", ErrMode, p.cfg.Mode)
@@ -36,8 +35,8 @@ func (p *Projection) ApplyTx(ctx context.Context, tx pgx.Tx, streams ...string) 
 	return nil
 }
 
-// CatchUp does for mode inline what Run does at its start: it prepares, looks for gaps, repairs them (Config.NoRepair), and
-// applies what is behind, as far as it can be applied. progress, if set, hears after every stream.
+// CatchUp is Run's start for mode inline: it prepares, looks for gaps, repairs them (Config.NoRepair), and applies what it can of the streams
+// behind. progress, if set, hears after every stream.
 func (p *Projection) CatchUp(ctx context.Context, progress func(done, all int)) (Repaired, error) {
 	if p.cfg.Mode != Inline {
 		return Repaired{}, fmt.Errorf("%w: CatchUp needs mode inline; in mode %s Run does that", ErrMode, p.cfg.Mode)
@@ -56,7 +55,7 @@ func (p *Projection) CatchUp(ctx context.Context, progress func(done, all int)) 
 	return p.Repair(ctx, gaps, false, progress)
 }
 
-// visit gives the caller's transaction the settings of the projection, and back what it had.
+// visit gives the caller's transaction the settings of the projection; leave restores its own.
 func (p *Projection) visit(ctx context.Context, tx pgx.Tx) (leave func() error, err error) {
 	names := []string{
 		"search_path", "TimeZone", "DateStyle", "IntervalStyle", "extra_float_digits", "bytea_output", "idle_in_transaction_session_timeout",

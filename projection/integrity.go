@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Difference is what one table holds of one stream and should not, or the other way round.
+// Difference counts one table's differing rows of one stream.
 type Difference struct {
 	Stream string `json:"stream"`
 	Table  string `json:"table,omitempty"` // "" where the stream could not be rebuilt
@@ -23,7 +23,7 @@ type Difference struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Integrity is what a rebuild showed.
+// Integrity is the result of a rebuild.
 type Integrity struct {
 	Streams     int          `json:"streams"` // rebuilt
 	Events      int64        `json:"events"`  // versions passed
@@ -34,9 +34,9 @@ type Integrity struct {
 
 const integrityWorkers = 4
 
-// CheckIntegrity rebuilds the projection in a schema of its own, each stream from its first event to the watermark that
-// it had at one instant, compares all rows with those of that instant, and drops the schema. It disturbs nobody and may
-// run while workers do. progress, if set, hears after every stream, from several goroutines.
+// CheckIntegrity rebuilds each stream, from its first event to its watermark at one instant, in a schema of its own, which it drops. All rows are
+// compared with those of that instant. It disturbs nobody and may run while workers do. progress, if set, hears after every stream,
+// from several goroutines.
 func (p *Projection) CheckIntegrity(ctx context.Context, progress func(done, all int)) (report Integrity, err error) {
 	started := time.Now()
 	scratch, drop, err := p.scratch(ctx)
@@ -73,7 +73,7 @@ type rebuilt struct {
 	version int64
 }
 
-// remember writes down, in the scratch schema and in one statement, where every stream is and what its rows are.
+// remember stores the watermarks and fingerprints of all streams in the scratch schema, in one statement.
 func (p *Projection) remember(ctx context.Context, scratch *Projection) ([]rebuilt, error) {
 	statement := `CREATE TABLE ` + quote(scratch.schema) + `.projection_remembered AS
 		SELECT coalesce(s.stream_id, f.stream_id) AS stream_id, coalesce(s.applied_version, 0) AS version, f.ord, f.n, f.h
@@ -97,7 +97,7 @@ func (p *Projection) remember(ctx context.Context, scratch *Projection) ([]rebui
 	})
 }
 
-// rebuild applies every stream up to its version; what cannot be applied is a difference.
+// rebuild applies every stream up to its version; a stream that cannot be rebuilt is a difference.
 func (p *Projection) rebuild(ctx context.Context, streams []rebuilt, progress func(done, all int)) ([]Difference, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -154,7 +154,7 @@ func (p *Projection) rebuildOne(ctx context.Context, s rebuilt) error {
 	})
 }
 
-// differences compares the rebuild with what was remembered.
+// differences compares the rebuild with the remembered fingerprints.
 func (p *Projection) differences(ctx context.Context) ([]Difference, error) {
 	tables := p.cfg.Projector.Tables()
 	statement := `SELECT coalesce(r.stream_id, f.stream_id), coalesce(r.ord, f.ord), coalesce(r.n, 0), coalesce(f.n, 0)
@@ -180,10 +180,10 @@ func (p *Projection) differences(ctx context.Context) ([]Difference, error) {
 	})
 }
 
-// The rows of a stream are summed up as a text: for every table with rows of it the table's place, how many they are,
-// and the sum of their hashes, which does not depend on their order.
+// A stream's rows are summed up as a text: for every table with rows of it the table's place, their number, and the sum of their hashes,
+// which does not depend on their order.
 
-// printsOf is a query for (ord, stream_id, n, h) over the tables, of one stream (the parameter of that name) or of all.
+// printsOf returns a query for (ord, stream_id, n, h) over the tables, of one stream (the parameter of that name) or of all.
 func printsOf(tables []Table, schema, parameter string, unchecked bool) string {
 	var parts []string
 	for i, t := range tables {
@@ -212,13 +212,13 @@ func printsOf(tables []Table, schema, parameter string, unchecked bool) string {
 
 const printText = `coalesce(pg_catalog.string_agg(pg_catalog.format('%s=%s:%s', p.ord, p.n, p.h), ' ' ORDER BY p.ord), '')`
 
-// printOfStream is a query for the fingerprint of stream $1 in the schema that the search path names.
+// printOfStream returns a query for the fingerprint of stream $1 in the schema that the search path names.
 func (p *Projection) printOfStream() string {
 	return "SELECT " + printText + " FROM (" + printsOf(p.cfg.Projector.Tables(), "", "$1", false) + ") AS p"
 }
 
-// watermarks is a query for all streams that have a watermark or rows, in the order of their keys: what is written down
-// of them, and the fingerprint that their rows have now. One statement, so one snapshot.
+// watermarks returns a query for all streams that have a watermark or rows, in the order of their keys: the stored state, and the fingerprint
+// of their rows now. One statement, so one snapshot.
 func (p *Projection) watermarks(fingerprints bool) string {
 	prints := `SELECT NULL::text COLLATE "C" AS stream_id, ''::text AS print WHERE false`
 	if fingerprints {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// fetchMessages and fetchWait bound one request for messages. Every request is a new one, so that a client that the
-	// server has forgotten (nats-io/nats.go#2063) is heard again with the next.
+	// fetchMessages and fetchWait bound one request for messages. Every request is a new one, so that a client that the server has forgotten
+	// (nats-io/nats.go#2063) is heard again with the next.
 	fetchMessages = 500
 	fetchWait     = 5 * time.Second
-	// gatherTime is how long further messages are waited for once one has come.
+	// gatherTime is the wait for further messages once one has come.
 	gatherTime = 5 * time.Millisecond
-	// ackWait is how long a message may be under way before the server sends it again.
+	// ackWait is the time after which the server sends an unacknowledged message again.
 	ackWait = time.Minute
 	// busyPause is the time until a stream that was being applied is announced again; it doubles up to longestBusyPause.
 	busyPause        = 10 * time.Millisecond
 	longestBusyPause = time.Second
-	// longestStream is what the outbox allows a stream's key, in bytes.
+	// longestStream is the outbox's limit of a stream's key, in bytes.
 	longestStream = 1024
 )
 
@@ -36,10 +36,10 @@ type bell struct {
 	msg     jetstream.Msg
 }
 
-// listen announces what the messages tell of, and acknowledges them after that, until the context ends.
+// listen announces the messages' versions, and acknowledges them after that, until the context ends.
 func (p *Projection) listen(ctx context.Context) {
 	var consumer jetstream.Consumer
-	bells := map[string]bell{} // by stream: what others are applying at this moment, mostly
+	bells := map[string]bell{} // by stream: mostly those that others are applying at this moment
 	trouble := pause{}
 	var failed time.Time
 	for ctx.Err() == nil {
@@ -49,7 +49,7 @@ func (p *Projection) listen(ctx context.Context) {
 		}
 		if err == nil {
 			most := fetchMessages
-			if time.Since(failed) < 2*ackWait { // one that the client takes for an answer of the server keeps it from what comes behind it
+			if time.Since(failed) < 2*ackWait { // a message that the client takes for an answer of the server hides those behind it
 				most = 1
 			}
 			err = p.hear(ctx, consumer, bells, most)
@@ -63,7 +63,7 @@ func (p *Projection) listen(ctx context.Context) {
 	}
 }
 
-// Durable is the name of the durable consumer that all processes of the projection share.
+// Durable returns the name of the durable consumer that all processes of the projection share.
 func (p *Projection) Durable() string { return "projection-" + p.schema }
 
 func (p *Projection) consumer(ctx context.Context) (jetstream.Consumer, error) {
@@ -75,7 +75,7 @@ func (p *Projection) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// hear takes what one request brings. A stream that is being applied cannot be announced: its bell waits, and nothing waits for it.
+// hear takes the messages of one request. A stream that is being applied cannot be announced: its bell waits, and nothing waits for it.
 func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bells map[string]bell, most int) error {
 	request, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
@@ -111,7 +111,7 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bell
 		}
 		gathered, again = nil, nil
 		if err := p.tell(ctx, bells); err != nil {
-			return err // what was not acknowledged comes again
+			return err // unacknowledged messages come again
 		}
 		if len(bells) > 0 {
 			again = time.After(wait)
@@ -129,8 +129,8 @@ func (p *Projection) hear(ctx context.Context, consumer jetstream.Consumer, bell
 // errCutShort: a request ended before its time, without an error.
 var errCutShort = errors.New("the server said that there is no more, and it cannot know")
 
-// note keeps the newest message about each stream, and acknowledges those that it stands for. So however far a stream is
-// behind, one message of it waits.
+// note keeps the newest message about each stream, and acknowledges those that it stands for. So one message of a stream waits, however far
+// the stream is behind.
 func (p *Projection) note(ctx context.Context, bells map[string]bell, msg jetstream.Msg) error {
 	stream := msg.Headers().Get(message.HeaderStream)
 	version, err := strconv.ParseInt(msg.Headers().Get(message.HeaderStreamVersion), 10, 64)
@@ -154,14 +154,14 @@ func (p *Projection) note(ctx context.Context, bells map[string]bell, msg jetstr
 	return nil
 }
 
-// same tells whether a message is another delivery of the other one.
+// same reports whether a message is another delivery of the other one.
 func same(a, b jetstream.Msg) bool {
 	first, err := a.Metadata()
 	second, err2 := b.Metadata()
 	return err == nil && err2 == nil && first.Sequence.Stream == second.Sequence.Stream
 }
 
-// tell announces what the bells tell of, and acknowledges what was written down.
+// tell announces the bells' versions, and acknowledges those that were stored.
 func (p *Projection) tell(ctx context.Context, bells map[string]bell) error {
 	versions := make(map[string]int64, len(bells))
 	for stream, b := range bells {

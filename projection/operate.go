@@ -16,14 +16,14 @@ type State string
 
 // The states of a stream.
 const (
-	Current    State = "current"    // all that is known was applied
+	Current    State = "current"    // all known events were applied
 	Pending    State = "pending"    // waits for a worker
 	Processing State = "processing" // a worker owns it
 	Failed     State = "failed"     // waits for its next attempt
 	Dead       State = "dead"       // waits for a person
 )
 
-// States are all of them.
+// States returns all of them.
 func States() []State { return []State{Current, Pending, Processing, Failed, Dead} }
 
 // StreamStatus is one stream of the schedule.
@@ -54,7 +54,7 @@ type Summary struct {
 	// EventsBehind are announced and not applied; EventsBehindDead those of them that wait for a dead head, itself included.
 	EventsBehind     int64 `json:"events_behind"`
 	EventsBehindDead int64 `json:"events_behind_dead"`
-	// OldestDead is when the head that is dead longest died.
+	// OldestDead is the time of death of the head that is dead longest.
 	OldestDead *time.Time `json:"oldest_dead_at,omitempty"`
 	// OldestRetry is the stream that failed and is to be tried next.
 	OldestRetry *StreamStatus `json:"oldest_retry,omitempty"`
@@ -62,7 +62,7 @@ type Summary struct {
 	OldestDeadAge, OldestDueAge time.Duration `json:"-"`
 }
 
-// Streams is how many there are in all.
+// Streams returns the number of all streams.
 func (s Summary) Streams() int64 { return s.Current + s.Pending + s.Processing + s.Failed + s.Dead }
 
 // Summary counts, by the database's clock.
@@ -118,7 +118,7 @@ func (p *Projection) Requeue(ctx context.Context, stream string) error {
 	return err
 }
 
-// RequeueDead does that for up to limit (1 or more) dead streams, the longest dead first, and returns which.
+// RequeueDead requeues up to limit (1 or more) dead streams, the longest dead first, and returns their names.
 func (p *Projection) RequeueDead(ctx context.Context, limit int) ([]string, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("%w: limit must be at least 1, got %d", ErrConfig, limit)

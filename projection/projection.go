@@ -21,8 +21,8 @@ var statements embed.FS
 type Projection struct {
 	cfg     Config
 	log     *slog.Logger
-	schema  string    // where it works: the shadow's in mode shadow
-	worker  uuid.UUID // owner of what this process claims
+	schema  string    // the projection's, in mode shadow the shadow's
+	worker  uuid.UUID // owner of this process's claims
 	sql     queries
 	journal *journal
 	metrics *metrics
@@ -72,10 +72,10 @@ func (p *Projection) use(schema string) error {
 	return nil
 }
 
-// Mode is what the configuration resolved to.
+// Mode returns the mode of the configuration.
 func (p *Projection) Mode() Mode { return p.cfg.Mode }
 
-// Schema is where the tables are: in mode shadow the shadow's.
+// Schema returns the schema of the tables: in mode shadow the shadow's.
 func (p *Projection) Schema() string { return p.schema }
 
 // Prepare creates the schema, the schedule and the projector's tables where they are missing. It may run in any number
@@ -143,7 +143,7 @@ func (j *journal) in(db pg.DB) pg.DB {
 	return db
 }
 
-// unhurried collects in a transaction whose statements no statement_timeout ends: a look at all streams takes as long as it takes.
+// unhurried collects in a transaction without a statement_timeout: a look at all streams takes its time.
 func unhurried[T any](ctx context.Context, db pg.DB, collect func(pgx.Tx) ([]T, error)) (all []T, err error) {
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
 		if _, err = tx.Exec(ctx, `SELECT pg_catalog.set_config('statement_timeout', '0', true)`); err == nil {

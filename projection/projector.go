@@ -37,15 +37,15 @@ type Table struct {
 	Unchecked bool
 }
 
-// Projector is what a user writes: which tables there are and what an event does to them.
+// Projector is the user's part: the tables, and an event's effect on them.
 type Projector interface {
-	// Tables are the tables that Define creates. It always returns the same.
+	// Tables returns the tables that Define creates, always the same.
 	Tables() []Table
 	// Define creates tables, indexes and views, with IF NOT EXISTS and without naming a schema.
 	Define(ctx context.Context, tx pgx.Tx) error
-	// Apply does what one event says, through tx and nothing else, in the rows of the event's stream alone, and without
-	// naming a schema. What it writes may depend on the stream's events and on nothing else: no clock, no random, no
-	// identity columns; a rebuild has to end in the same rows. An event type that it does not care about is no
-	// error. It is called again when its transaction failed. It must not commit or roll back.
+	// Apply writes the effect of one event, through tx and nothing else, in the rows of the event's stream alone, and without naming a
+	// schema. The effect may depend on the stream's events and on nothing else, no clock, no random, no identity columns: a rebuild has to
+	// end in the same rows. An event type that it ignores is no error. It is called again when its transaction failed. It must not commit or
+	// roll back.
 	Apply(ctx context.Context, tx pgx.Tx, event Event) error
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Repaired is what became of the gaps.
+// Repaired is the result of a repair.
 type Repaired struct {
 	Repaired []Gap    `json:"repaired"`
 	Left     []Unmade `json:"left"`
@@ -26,12 +26,12 @@ type Unmade struct {
 	Reason string `json:"reason"`
 }
 
-// needsDecision tells of gaps that no program can close: the journal is another one than was applied.
+// needsDecision reports whether no program can close the gap: the journal is another one than was applied.
 func (g Gap) needsDecision() bool { return g.Kind == Ahead || g.Kind == Diverged }
 
-// Repair replays the streams of the gaps: from the watermark where the stream is merely behind, else from its first
-// event, all in one transaction per stream, so that readers see the rows before or the rows after. Gaps of the kinds Ahead and
-// Diverged are left unless rewrite says that the journal is right. progress, if set, hears after every stream.
+// Repair replays the streams of the gaps, from the watermark where the stream is merely behind, else from its first event. One
+// transaction a stream: readers see the rows before or the rows after. Gaps of the kinds Ahead and Diverged stay, unless rewrite makes
+// the journal right. progress, if set, hears after every stream.
 func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progress func(done, all int)) (Repaired, error) {
 	result := Repaired{Repaired: []Gap{}, Left: []Unmade{}}
 	dropped, err := p.dropped(ctx, gaps)
@@ -72,7 +72,7 @@ func (p *Projection) Repair(ctx context.Context, gaps []Gap, rewrite bool, progr
 	return result, nil
 }
 
-// dropped are those of the streams whose events were all dropped with their parts.
+// dropped returns the gaps' streams whose events were all dropped with their parts.
 func (p *Projection) dropped(ctx context.Context, gaps []Gap) (map[string]bool, error) {
 	asked := make([]watermark, len(gaps))
 	for i, g := range gaps {
@@ -86,7 +86,7 @@ func (p *Projection) dropped(ctx context.Context, gaps []Gap) (map[string]bool, 
 	return dropped, err
 }
 
-// startUp looks for gaps, repairs them, and plans what is behind.
+// startUp looks for gaps, repairs them, and plans the streams that are behind.
 func (p *Projection) startUp(ctx context.Context) error {
 	report, behind, err := p.detect(ctx, 0, true)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Projection) startUp(ctx context.Context) error {
 // gaugeInterval is the longest time between two looks at the schedule for the metrics.
 const gaugeInterval = 5 * time.Second
 
-// sweep looks again and again for what no message told of, and for the dead. It returns nil when the context ended.
+// sweep looks again and again for versions that no message announced, and for the dead. It returns nil when the context ended.
 func (p *Projection) sweep(ctx context.Context) error {
 	var behind map[string]int64 // found and not announced yet
 	for next := time.Now(); ; {
@@ -139,8 +139,8 @@ func (p *Projection) sweep(ctx context.Context) error {
 	}
 }
 
-// look returns what it could not announce: streams that are being applied. Nothing waits for these, they are tried again
-// with the next look.
+// look returns the versions that it could not announce, of streams that are being applied. Nothing waits for these, they are tried again with
+// the next look.
 func (p *Projection) look(ctx context.Context, thorough bool, behind map[string]int64) (map[string]int64, error) {
 	if thorough {
 		_, found, err := p.detect(ctx, 0, false)
@@ -198,7 +198,7 @@ func (p *Projection) erase(ctx context.Context, tx pgx.Tx, stream string) error 
 	return nil
 }
 
-// seize locks the stream, which it makes known. A worker that is applying it is waited for.
+// seize locks the stream, which it adds if it is unknown. It waits for a worker that is applying it.
 func (p *Projection) seize(ctx context.Context, tx pgx.Tx, stream string) (at position, err error) {
 	if _, err = p.sql.Ensure.Exec(ctx, tx, pg.Args{"stream": stream}); err != nil {
 		return at, fmt.Errorf("lock stream %q: %w", stream, err)
@@ -209,8 +209,8 @@ func (p *Projection) seize(ctx context.Context, tx pgx.Tx, stream string) (at po
 	return at, nil
 }
 
-// replay applies, within tx, all that the journal has of a stream behind its watermark; or from the first event up to
-// the watermark, so that a dead head behind it is no obstacle, or up to the end where there is none.
+// replay applies, within tx, the journal's events of a stream behind its watermark. From scratch it ends at the watermark,
+// so that a dead head behind it is no obstacle, or at the journal's end without one.
 func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromScratch bool) error {
 	at, err := p.seize(ctx, tx, stream)
 	if err != nil {
@@ -256,7 +256,7 @@ func (p *Projection) replay(ctx context.Context, tx pgx.Tx, stream string, fromS
 	return nil
 }
 
-// target is where a replay from scratch ends: at the watermark if that is the journal's, and what is wanted, too, else at the journal's end.
+// target is the end of a replay from scratch: the watermark if the journal has that version, and the wanted one, else the journal's end.
 func (p *Projection) target(ctx context.Context, tx pgx.Tx, stream string, at position) (int64, error) {
 	if at.applied == 0 || at.event == nil {
 		return math.MaxInt64, nil

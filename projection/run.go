@@ -13,12 +13,12 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// drainTime is how long a batch under way may take after the context has ended.
+// drainTime bounds a batch in flight after the context has ended.
 const drainTime = 10 * time.Second
 
-// Run prepares, looks for gaps and repairs them (Config.NoRepair), and then applies what comes until the context ends;
-// batches under way are finished. Any number of processes may run it at once. It returns nil when the context ended,
-// else an error: ErrMode in mode inline, what kept it from starting, or ErrClosed. Later outages are waited out.
+// Run prepares, looks for gaps and repairs them (Config.NoRepair), and then applies events until the context ends; it finishes batches in
+// flight. Any number of processes may run it at once. It returns nil when the context ended, else an error: ErrMode in mode inline, an error
+// of the start, or ErrClosed. Later outages are waited out.
 func (p *Projection) Run(ctx context.Context) error {
 	if p.cfg.Mode == Inline {
 		return fmt.Errorf("%w: in mode inline producers apply, with ApplyTx; there is nothing to run", ErrMode)
@@ -44,8 +44,8 @@ func (p *Projection) Run(ctx context.Context) error {
 	return closed.Cause(ctx)
 }
 
-// dispatch claims as many streams as there are free workers, so that nothing that is claimed waits for another stream. It returns nil
-// when the context ended.
+// dispatch claims as many streams as there are free workers, so that no claimed stream waits for another. It returns nil when the context
+// ended.
 func (p *Projection) dispatch(ctx context.Context) error {
 	free := make(chan struct{}, p.cfg.Workers)
 	for range p.cfg.Workers {
@@ -55,7 +55,7 @@ func (p *Projection) dispatch(ctx context.Context) error {
 	draining, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainTime, stop) })()
-	defer working.Wait() // before the two above end what it waits for
+	defer working.Wait() // before the two above end the workers' means
 	trouble := pause{}
 	var looked time.Time
 	for {
@@ -108,11 +108,11 @@ func (p *Projection) dispatch(ctx context.Context) error {
 // aheadInterval is the time between two looks for streams that wait for a clock which stepped back.
 const aheadInterval = time.Second
 
-// aheadStreams bounds how many streams one such look sees.
+// aheadStreams bounds the streams that one such look sees.
 const aheadStreams = 10_000
 
-// advance makes streams due that were planned later than now. The leases among them are first watched for as long as one
-// lasts, by this process's own clock.
+// advance makes streams due that were planned later than now. The leases among them are first watched for their length, by this process's own
+// clock.
 func (p *Projection) advance(ctx context.Context) error {
 	var streams []string
 	var epochs []int64
@@ -172,8 +172,8 @@ func (w *pause) after(err error) time.Duration {
 	return w.length
 }
 
-// Announce writes down that streams have these versions, and wakes the workers. It returns the streams for which that
-// is done; the others are being applied at this moment and want to be announced again a little later, for nothing waits.
+// Announce stores that streams have these versions, and wakes the workers. It returns the streams that it stored; the others are being
+// applied at this moment and want to be announced again a little later, for nothing waits.
 func (p *Projection) Announce(ctx context.Context, versions map[string]int64) ([]string, error) {
 	if len(versions) == 0 {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// scratchMark is the comment on schemas of integrity checks. Those that a killed check left are dropped by the next one,
-// which knows them by the mark and by the lock of their check, which nobody holds.
+// scratchMark is the comment on schemas of integrity checks. A check drops the schemas of killed ones: they have the mark, and nobody holds
+// the lock of their check.
 const scratchMark = "postrider: scratch of an integrity check"
 
 const scratchLock = `pg_catalog.hashtextextended('postrider scratch ' || $1, 0)`
@@ -61,7 +61,7 @@ func (p *Projection) scratchPrefix() string {
 	return p.schema[:min(len(p.schema), 63-len(middle)-scratchRandom)] + middle
 }
 
-// clearScratch drops what checks of this projection left that were killed.
+// clearScratch drops the schemas that killed checks of this projection left.
 func (p *Projection) clearScratch(ctx context.Context) error {
 	rows, err := p.cfg.Pool.Query(ctx, `SELECT nspname FROM pg_namespace WHERE pg_catalog.starts_with(nspname, $1) AND pg_catalog.length(nspname) = pg_catalog.length($1) + $2
 		AND obj_description(oid, 'pg_namespace') = $3`, p.scratchPrefix(), scratchRandom, scratchMark)

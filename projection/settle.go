@@ -9,16 +9,16 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// outagePause is how long a stream rests whose transaction failed for no fault of its events.
+// outagePause is the rest of a stream whose transaction failed for no fault of its events.
 const outagePause = 500 * time.Millisecond
 
 // settleTime bounds the statements that give a stream back.
 const settleTime = 10 * time.Second
 
-// longestError is how much of an error is stored, in bytes.
+// longestError bounds a stored error, in bytes.
 const longestError = 1000
 
-// backoff is the wait after the nth failure, from 1: min(base · 2^(n-1), max).
+// backoff returns the wait after the nth failure, from 1: min(base · 2^(n-1), max).
 func (c Config) backoff(n int) time.Duration {
 	wait := c.BackoffBase
 	for ; n > 1 && wait < c.BackoffMax; n-- {
@@ -27,7 +27,7 @@ func (c Config) backoff(n int) time.Duration {
 	return min(wait, c.BackoffMax)
 }
 
-// fail writes a failure of a stream's head down. In mode shadow no attempt is counted and nothing dies.
+// fail stores a failure of a stream's head. In mode shadow no attempt is counted and nothing dies.
 func (p *Projection) fail(ctx context.Context, c claim, blamed *eventError) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -77,7 +77,7 @@ func (p *Projection) giveBack(ctx context.Context, c claim) {
 	}
 }
 
-// forget drops what mode shadow remembers of a stream's failures.
+// forget drops mode shadow's memory of a stream's failures.
 func (p *Projection) forget(stream string) {
 	if p.cfg.Mode != Shadow {
 		return

@@ -26,34 +26,34 @@ type queries struct{ Queue, Waits, AddCaller, LockCaller, Head, Number, Failed, 
 
 // Errors to branch on.
 var (
-	// ErrOutdated is what a Receiver returns for a call that the receiver refused as Outdated.
+	// ErrOutdated comes from a Receiver whose side refused the call as Outdated.
 	ErrOutdated = errors.New("the receiver has gone past this call")
-	// ErrForgotten: the receiver knows calls of which the sender's database does not. See GoOn.
+	// ErrForgotten: the receiver knows calls that the sender's database does not. See GoOn.
 	ErrForgotten = errors.New("the sender's database has forgotten calls that were carried out")
 )
 
 // Receiver is the other side, as the sender reaches it.
 type Receiver interface {
-	// Call has a call carried out, and returns its result or, marked by inbox.Final, the receiver's no: what inbox.Call says there. ErrOutdated
-	// is for what is refused as Outdated. After any other error the call is sent again.
+	// Call has a call carried out, and returns its result, or the receiver's refusal, marked by inbox.Final: see inbox.Call there.
+	// ErrOutdated stands for a call refused as Outdated. After any other error the call is sent again.
 	Call(ctx context.Context, call inbox.Call, request []byte) (result []byte, err error)
-	// Last is the sender's last call: what LastCall of the inbox says there.
+	// Last returns the sender's last call: LastCall of the inbox there.
 	Last(ctx context.Context, sender string) (inbox.Call, error)
 }
 
-// Answered takes an answer in, in the transaction that ends the call: the result, or the receiver's no. It must make every effect through tx, and
+// Answered takes in an answer, the result or the refusal, in the transaction that ends the call. It must make every effect through tx, and
 // neither commit nor roll back. After an error the call is sent again, and answered with the same.
 type Answered func(ctx context.Context, tx pgx.Tx, request, result []byte, no error) error
 
-// Config says how a Caller works.
+// Config has the settings of a Caller.
 type Config struct {
 	// Name of the sender, by which the receiver knows it. 1 to 2000 bytes. Needed.
 	Name string
 	// Schema holds the inbox tables. Defaults to "public".
 	Schema string
-	// Interval is the time between two looks for calls while none wait; Wake has one made at once. Defaults to 500 ms.
+	// Interval is the time between two polls while no call waits; Wake polls at once. Defaults to 500 ms.
 	Interval time.Duration
-	// Timeout bounds an attempt; while its answer is taken in, the session may be idle for six times as long. Defaults to 5 s.
+	// Timeout bounds an attempt; the session may idle six times as long while the answer is taken in. Defaults to 5 s.
 	Timeout time.Duration
 	// Logger defaults to discarding.
 	Logger *slog.Logger
@@ -84,10 +84,10 @@ type Caller struct {
 	answered Answered
 	cfg      Config
 	sql      queries
-	idle     string // how long a session that holds the sender's locks may be idle: its process may be suspended
+	idle     string // longest idle time of a session that holds the sender's locks: its process may be suspended
 	wake     chan struct{}
 	sent     underWay // last, by this process
-	copied   string   // which copy of the database was compared with the receiver
+	copied   string   // the copy of the database that was compared with the receiver
 }
 
 // New checks the configuration; it does not connect.
@@ -106,7 +106,7 @@ func New(db inbox.DB, receiver Receiver, answered Answered, cfg Config) (*Caller
 	return c, nil
 }
 
-// Queue has a call made if the transaction commits.
+// Queue makes the call if the transaction commits.
 func (c *Caller) Queue(ctx context.Context, tx pgx.Tx, request []byte) error {
 	request = append([]byte{}, request...) // nil is NULL
 	if _, err := c.sql.Queue.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name, "request": request}); err != nil {
@@ -115,7 +115,7 @@ func (c *Caller) Queue(ctx context.Context, tx pgx.Tx, request []byte) error {
 	return nil
 }
 
-// Wake has Run look for calls at once: for after the commit.
+// Wake makes Run poll at once: for after the commit.
 func (c *Caller) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -128,7 +128,7 @@ const (
 	lastPause  = 30 * time.Second
 )
 
-// Run sends calls until the context ends, and returns nil then. The only errors are ErrForgotten and inbox.ErrClosed; it waits for whatever is away.
+// Run sends calls until the context ends, and returns nil then. It waits outages out; the only errors are ErrForgotten and inbox.ErrClosed.
 func (c *Caller) Run(ctx context.Context) error {
 	next, pause := c.compare, firstPause
 	for ctx.Err() == nil {
@@ -159,7 +159,7 @@ func (c *Caller) Run(ctx context.Context) error {
 	return nil
 }
 
-// compare asks the receiver between two looks, so that what another process sends meanwhile is not taken for forgotten by either.
+// compare asks the receiver between two reads, so that another process's calls meanwhile do not count as forgotten.
 func (c *Caller) compare(ctx context.Context) (more bool, err error) {
 	_, answered, err := c.last(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *Caller) last(ctx context.Context) (sent, answered inbox.Call, err error
 	return sent, answered, nil
 }
 
-// inOrder is ErrForgotten where the first call is above the second.
+// inOrder returns ErrForgotten where the first call is above the second.
 func inOrder(theirs, ours inbox.Call) error {
 	if theirs.Generation < ours.Generation || theirs.Generation == ours.Generation && theirs.ID <= ours.ID {
 		return nil
@@ -203,8 +203,8 @@ func inOrder(theirs, ours inbox.Call) error {
 		ErrForgotten, theirs.ID, theirs.Generation, ours.ID, ours.Generation)
 }
 
-// GoOn has what waits sent under a generation of its own, whatever the receiver knows: for a person who has compared both sides after ErrForgotten.
-// What was carried out and waits here again is carried out a second time. Run must not be running.
+// GoOn sends the waiting calls under a new generation, whatever the receiver knows: for a person who has compared both sides after
+// ErrForgotten. A waiting call that was carried out is carried out again. Run must not be running.
 func (c *Caller) GoOn(ctx context.Context) error {
 	theirs, err := c.receiver.Last(ctx, c.cfg.Name)
 	if err != nil {

@@ -18,7 +18,7 @@ type underWay struct {
 	call    inbox.Call
 	queued  int64
 	request []byte
-	copied  string // which copy of the database said so
+	copied  string // the copy of the database that it was read from
 }
 
 // errMoved: another server answers than the one that was compared, or it was started again or restored.
@@ -32,7 +32,7 @@ func (c *Caller) step(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	u, err := c.take(ctx)
-	if errors.Is(err, errMoved) { // what it has forgotten another process may have sent
+	if errors.Is(err, errMoved) { // another process may have sent forgotten calls
 		return c.compare(ctx)
 	}
 	if err != nil || u.queued == 0 {
@@ -63,7 +63,7 @@ func (c *Caller) step(ctx context.Context) (more bool, err error) {
 	return false, err
 }
 
-// take finds the call that is to be sent, and commits its id if it has none.
+// take finds the call to send, and commits its id if it has none.
 func (c *Caller) take(ctx context.Context) (u underWay, err error) {
 	err = pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
 		last, err := c.lockCompared(ctx, tx)
@@ -96,7 +96,7 @@ func (c *Caller) take(ctx context.Context) (u underWay, err error) {
 	return u, err
 }
 
-// lock takes the sender's row, and returns what was sent last.
+// lock takes the sender's row, and returns the last call that was sent.
 func (c *Caller) lock(ctx context.Context, tx pgx.Tx) (last underWay, err error) {
 	if _, err := c.sql.AddCaller.Exec(ctx, tx, pg.Args{"sender": c.cfg.Name}); err != nil {
 		return last, fmt.Errorf("caller: add the sender: %w", pg.WithCure(err))
@@ -125,7 +125,7 @@ func (c *Caller) number(ctx context.Context, tx pgx.Tx, u underWay) error {
 	return nil
 }
 
-// end removes a call, and does what goes with that unless another process has ended it.
+// end removes a call and runs do with that, unless another process has ended it.
 func (c *Caller) end(ctx context.Context, u underWay, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
 		if _, err := c.lockCompared(ctx, tx); err != nil {

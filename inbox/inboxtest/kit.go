@@ -47,7 +47,7 @@ func Event(stream string, version int64, kind string, payload []byte) message.Me
 	}
 }
 
-// Restart forgets what the process knew; what the database knows stays.
+// Restart forgets the process's memory; the database keeps its own.
 func (k *Kit) Restart() {
 	k.t.Helper()
 	box, err := inbox.New(k.pool, inbox.Config{
@@ -62,7 +62,7 @@ func (k *Kit) Restart() {
 // Inbox is the inbox under the kit.
 func (k *Kit) Inbox() *inbox.Inbox { return k.box }
 
-// Calls is how often the handler ran.
+// Calls returns the number of the handler's runs.
 func (k *Kit) Calls() int { return int(k.calls.Load()) }
 
 func (k *Kit) handle(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte, error) {
@@ -70,7 +70,7 @@ func (k *Kit) handle(ctx context.Context, tx pgx.Tx, m message.Message) ([]byte,
 	return k.handler(ctx, tx, m)
 }
 
-// Deliver brings a message and returns what became of it.
+// Deliver brings a message and returns its outcome.
 func (k *Kit) Deliver(m message.Message) inbox.Outcome {
 	k.t.Helper()
 	o, err := k.box.Process(k.t.Context(), m, k.handle)
@@ -111,7 +111,7 @@ func (k *Kit) Repeat(m message.Message) inbox.Outcome {
 	return k.mustNotRun(m, inbox.Repeat)
 }
 
-// Late brings a message that is older than what was applied: it must be refused.
+// Late brings a message older than an applied one: it must be refused.
 func (k *Kit) Late(m message.Message) inbox.Outcome {
 	k.t.Helper()
 	return k.mustNotRun(m, inbox.Outdated)

@@ -12,18 +12,18 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// Case is a handler with what is needed to judge it.
+// Case is a handler with the means to judge it.
 type Case struct {
-	// Pool is where the handler's tables are.
+	// Pool has the handler's tables.
 	Pool    *pgxpool.Pool
 	Handler inbox.Handler
-	// Messages are what the handler gets, each once, each stream's versions ascending.
+	// Messages go to the handler, each once, each stream's versions ascending.
 	Messages []message.Message
 	// Reset brings the handler's tables into the state before the first message.
 	Reset func(ctx context.Context) error
-	// State describes what the handler left behind: equal for equal effects.
+	// State describes the handler's effects: equal for equal effects.
 	State func(ctx context.Context) (string, error)
-	// OrderMatters says that a stream's effects depend on other streams; then they are not played apart.
+	// OrderMatters marks effects that depend on other streams; then streams are not played apart.
 	OrderMatters bool
 }
 

@@ -4,8 +4,8 @@ SELECT @consumer, lane, @position, @time FROM pg_catalog.generate_series(0, @lan
     ON CONFLICT DO NOTHING
 
 -- query: Acquire
--- Free lanes, up to the limit; those that this reader knows it has are no candidates. One that another did not give back
--- may have a message that ends whoever begins it.
+-- Takes free lanes, up to the limit; not those that this reader has already. A lane that its reader did not give back may
+-- have a message that ends each process that begins it.
 UPDATE {schema}.inbox_lanes AS l
    SET owner = @reader::uuid, epoch = l.epoch + 1, lease_until = pg_catalog.clock_timestamp() + @ttl::interval, lease_ttl = @ttl::interval,
        crashes = l.crashes + CASE WHEN l.owner <> @reader::uuid THEN 1 ELSE 0 END
@@ -19,8 +19,8 @@ UPDATE {schema}.inbox_lanes AS l
 RETURNING l.lane, l.epoch, l.position, l.position_time, l.crashes > 1 OR l.tries > 0
 
 -- query: Renew
--- The lanes that this reader reads, by number and epoch: a row that names it otherwise runs out. A row that is locked is in
--- use by this reader's own transaction, which renews it, or just being taken.
+-- Renews this reader's lanes by number and epoch: a row with another epoch runs out. A locked row is in use by this
+-- reader's own transaction, which renews it, or just being taken.
 UPDATE {schema}.inbox_lanes AS l
    SET lease_until = pg_catalog.clock_timestamp() + @ttl::interval
   FROM (SELECT f.lane FROM {schema}.inbox_lanes AS f
@@ -30,8 +30,8 @@ UPDATE {schema}.inbox_lanes AS l
  WHERE l.consumer = @consumer AND l.lane = held.lane
 
 -- query: Disown
--- What names this reader and is not read by it: the database has forgotten that it gave the lane back, or the answer that
--- it took it was lost. It lives, so that nothing of it counts as the end of a process.
+-- Frees rows that name this reader, which does not read them: the database has forgotten a release, or the answer to an
+-- acquisition was lost. The reader lives, so nothing of it counts as the end of a process.
 UPDATE {schema}.inbox_lanes AS l
    SET owner = NULL, lease_until = NULL, tries = CASE WHEN l.tried_epoch = l.epoch THEN greatest(l.tries - 1, 0) ELSE l.tries END
   FROM (SELECT f.lane FROM {schema}.inbox_lanes AS f
@@ -46,16 +46,16 @@ SELECT lane, epoch, position FROM {schema}.inbox_lanes WHERE consumer = @consume
 SELECT pg_catalog.count(*) FROM {schema}.inbox_lanes WHERE consumer = @consumer
 
 -- query: Fence
--- First in a reader's transaction: no row means that the lane has another reader, or that the database has forgotten the
--- position that this one stored.
+-- First in a reader's transaction: no row means that the lane has another reader, or that the database has forgotten this
+-- one's position.
 UPDATE {schema}.inbox_lanes
    SET position = greatest(position, @position::bigint), position_time = CASE WHEN @position::bigint > position THEN @time ELSE position_time END,
        crashes = 0, tries = 0, lease_until = pg_catalog.clock_timestamp() + @ttl::interval
  WHERE consumer = @consumer AND lane = @lane AND owner = @reader AND epoch = @epoch AND position >= @known::bigint
 
 -- query: Begin
--- Before the handler runs for a message that may have ended its process: how often it was begun, this time included. Who
--- begins it again under the same epoch came back from it.
+-- Runs before the handler of a message that may have ended its process, and returns the number of beginnings, this one
+-- included. A reader that begins it again under the same epoch came back from it.
 UPDATE {schema}.inbox_lanes
    SET tries = CASE WHEN tried <> @sequence::bigint THEN 1 WHEN tried_epoch = epoch THEN tries ELSE tries + 1 END,
        tried = @sequence::bigint, tried_epoch = epoch
@@ -63,13 +63,13 @@ UPDATE {schema}.inbox_lanes
 RETURNING tries
 
 -- query: Advance
--- Lanes with nothing in hand are as far as their reader has read.
+-- Lanes with nothing pending are as far as their reader has read.
 UPDATE {schema}.inbox_lanes AS l SET position = w.position, position_time = w.position_time
   FROM unnest(@lanes::integer[], @epochs::bigint[], @known::bigint[], @positions::bigint[], @times::bigint[]) AS w (lane, epoch, known, position, position_time)
  WHERE l.consumer = @consumer AND l.owner = @reader AND l.lane = w.lane AND l.epoch = w.epoch AND l.position >= w.known AND l.position < w.position
 
 -- query: Release
--- A message that was begun under this epoch did not end its process: that it was begun does not count.
+-- A message that was begun under this epoch did not end its process: its beginning does not count.
 UPDATE {schema}.inbox_lanes SET owner = NULL, lease_until = NULL,
        position = CASE WHEN position >= @known::bigint THEN greatest(position, @position::bigint) ELSE position END,
        position_time = CASE WHEN position >= @known::bigint AND @position::bigint > position THEN @time ELSE position_time END,
@@ -82,7 +82,7 @@ UPDATE {schema}.inbox_lanes SET position = 0, position_time = 0, owner = NULL, l
  WHERE consumer = @consumer
 
 -- query: Rewind
--- The stream has other messages now where this consumer has read: it goes back behind the position.
+-- The stream has other messages now behind the position: this consumer goes back to it.
 UPDATE {schema}.inbox_lanes SET position = @position::bigint, position_time = @time::bigint, owner = NULL, lease_until = NULL, epoch = epoch + 1, tries = 0
  WHERE consumer = @consumer AND position > @position::bigint
    AND (position, position_time) IN (SELECT * FROM unnest(@positions::bigint[], @times::bigint[]))
@@ -109,13 +109,13 @@ DELETE FROM {schema}.inbox_readers
  WHERE consumer = @consumer AND (reader = @reader OR alive_until < pg_catalog.clock_timestamp() - interval '1 hour')
 
 -- query: Readers
--- With each, for how long a sign of life counts where this one ends later than it can: the clock has stepped back since.
+-- Returns the readers, with the term of a sign of life that ends later than it can: the clock has stepped back.
 SELECT reader, alive_until,
        CASE WHEN alive_until - pg_catalog.clock_timestamp() > alive_ttl + @steady::interval THEN alive_ttl END
   FROM {schema}.inbox_readers WHERE consumer = @consumer AND alive_until > pg_catalog.clock_timestamp() ORDER BY reader
 
 -- query: Ahead
--- Lanes whose lease ends later than one can.
+-- Returns the lanes whose leases end later than they can.
 SELECT lane, epoch, lease_until, lease_ttl
   FROM {schema}.inbox_lanes
  WHERE consumer = @consumer AND owner IS NOT NULL AND lease_until - pg_catalog.clock_timestamp() > lease_ttl + @steady::interval

@@ -10,12 +10,12 @@ SELECT key, id, begun FROM {schema}.inbox_claim(@consumer::text, @process::uuid,
        @factor::double precision, @longest::double precision)
 
 -- query: Unclaim
--- The handler did not end its process: that it was begun does not count.
+-- The handler did not end its process: its beginning does not count.
 UPDATE {schema}.inbox_parked SET begun = begun - 1, begun_by = NULL, due_at = pg_catalog.clock_timestamp()
  WHERE parked_id = @id AND begun = @begun AND begun_by = @process
 
 -- query: Head
--- Read after the stream's lock is held: what it says stays true.
+-- Read under the stream's lock: the row stays true.
 SELECT parked_id, state, attempts, begun, coalesce(reason, ''), subject,
        stream_sequence, envelope, payload
   FROM {schema}.inbox_parked
@@ -29,7 +29,7 @@ UPDATE {schema}.inbox_parked
  WHERE parked_id = @id
 
 -- query: Bury
--- What cannot be read or recorded waits for a person.
+-- A message that cannot be read or recorded waits for a person.
 UPDATE {schema}.inbox_parked
    SET state = 'dead', due_at = NULL, reason = @reason, begun = 0, begun_by = NULL
  WHERE parked_id = @id AND begun = @begun AND begun_by = @process

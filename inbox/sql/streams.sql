@@ -49,8 +49,8 @@ UPDATE {schema}.inbox_senders
 SELECT generation, call_id FROM {schema}.inbox_senders WHERE consumer = @consumer AND sender = @sender
 
 -- query: Settings
--- The tables may have the statistics of empty ones: what follows is found by key, whatever they say. The session of a
--- reader that is suspended inside its transaction ends after the idle time, and with it the locks.
+-- The tables may have the statistics of empty ones: the next statements find rows by key, whatever those say. A session
+-- that is suspended inside its transaction ends after the idle time, and with it the locks.
 SELECT pg_catalog.set_config('inbox.enable_seqscan', pg_catalog.current_setting('enable_seqscan'), true),
        pg_catalog.set_config('enable_seqscan', 'off', true),
        pg_catalog.set_config('idle_in_transaction_session_timeout', @idle, true)

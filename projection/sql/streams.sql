@@ -1,5 +1,5 @@
 -- query: Define
--- One row per stream: its watermark, its place in the schedule and who owns it now. planned_at has when due_at was set.
+-- One row per stream: its watermark, its place in the schedule and its owner. planned_at is the time at which due_at was set.
 CREATE TABLE IF NOT EXISTS {schema}.projection_streams (
     applied_version  bigint NOT NULL DEFAULT 0 CHECK (applied_version >= 0),
     expected_version bigint NOT NULL DEFAULT 1 CHECK (expected_version >= 1),
@@ -102,7 +102,7 @@ SELECT applied_version, expected_version, wanted_version, applied_event
 
 -- query: Done
 -- Moves the watermark, which the same transaction's effects belong to. Never back, never under another owner.
--- pause: when to look again if more is known to come, NULL for at once; more: there is more in any case;
+-- pause: the wait if more is known to come, NULL for none; more: there is more in any case;
 -- before: the watermark that the transaction began with.
 UPDATE {schema}.projection_streams
    SET applied_version = @applied::bigint, expected_version = @applied::bigint + 1, applied_event = coalesce(@event, applied_event),
@@ -115,7 +115,7 @@ UPDATE {schema}.projection_streams
    AND applied_version = @before AND @applied::bigint >= applied_version
 
 -- query: Fail
--- Counts a failure (attempts: how many there are with it), or only notes it, and plans the next attempt; none when it is dead.
+-- Counts a failure (attempts: the number with it), or only notes it, and plans the next attempt; none when it is dead.
 UPDATE {schema}.projection_streams
    SET attempts = @attempts, last_error = @error, lease_owner = NULL, lease_until = NULL,
        dead_at = CASE WHEN @dead::boolean THEN pg_catalog.clock_timestamp() END,
@@ -130,7 +130,7 @@ UPDATE {schema}.projection_streams
  WHERE stream_id = @stream AND lease_owner = @worker AND lease_epoch = @epoch
 
 -- query: Put
--- The end of a replay, under the row's lock. The epoch rises: what an owner has under way is refused. A head that is
+-- The end of a replay, under the row's lock. The epoch rises: an owner's batch in flight is refused. A head that is
 -- where it was keeps its attempts, its error and its death.
 UPDATE {schema}.projection_streams
    SET applied_version = @applied::bigint, expected_version = @applied::bigint + 1, applied_event = @event, fingerprint = @print,
@@ -176,7 +176,7 @@ SELECT pg_catalog.count(*) FILTER (WHERE dead_at IS NULL AND due_at IS NULL),
   FROM {schema}.projection_streams
 
 -- query: List
--- Streams of one state, or of all where it is NULL; the dead first, then what is due first.
+-- Streams of one state, or of all where it is NULL; the dead first, then those that are due first.
 SELECT stream_id, state, applied_version, expected_version, wanted_version, attempts, due_at, dead_at, applied_at,
        lease_owner, lease_until, coalesce(last_error, '')
   FROM (SELECT *, CASE WHEN dead_at IS NOT NULL THEN 'dead'
@@ -207,7 +207,7 @@ SELECT pg_catalog.set_config('search_path', @path, true), pg_catalog.set_config(
        pg_catalog.set_config('idle_in_transaction_session_timeout', @idle, true)
 
 -- query: Hasten
--- For what a crash may take back: it need not wait for the disk.
+-- For writes that a crash may take back: they need not wait for the disk.
 SELECT pg_catalog.set_config('synchronous_commit', 'off', true)
 
 -- query: Settings

@@ -35,7 +35,7 @@ UPDATE {schema}.inbox_callers SET generation = @generation, call_id = @call, que
 UPDATE {schema}.inbox_calls SET attempts = attempts + 1, last_error = @reason WHERE sender = @sender AND queued = @queued
 
 -- query: Remove
--- Its number names no call any more: a sequence that was set back may give it to another one.
+-- Clears its number: a sequence that was set back may give it to another call.
 WITH removed AS (
     DELETE FROM {schema}.inbox_calls WHERE sender = @sender AND queued = @queued RETURNING queued),
 forgotten AS (
@@ -50,5 +50,5 @@ SELECT coalesce(max(generation), 0), coalesce(max(call_id), 0),
   FROM {schema}.inbox_callers WHERE sender = @sender
 
 -- fragment: copy
--- Which copy of the table answers: a failover starts another server, a restore writes another file.
+-- Names the copy of the table: a failover starts another server, a restore writes another file.
        pg_catalog.concat_ws('/', extract(epoch FROM pg_catalog.pg_postmaster_start_time()), pg_catalog.pg_relation_filenode('{schema}.inbox_callers'::regclass)),

@@ -17,12 +17,12 @@ SELECT h.stream_id, h.stream_version
  WHERE NOT EXISTS (SELECT FROM {schema}.events AS e WHERE e.stream_id = h.stream_id)
 
 -- query: DroppedTo
--- Up to where a stream was dropped that has no events any more.
+-- Returns the last version of a stream that was dropped whole, else 0.
 SELECT coalesce(pg_catalog.max(h.stream_version), 0) FROM {schema}.outbox_stream_heads AS h
  WHERE h.stream_id = @stream AND NOT EXISTS (SELECT FROM {schema}.events AS e WHERE e.stream_id = @stream)
 
 -- query: Heads
--- Every stream with its first and last version and the last one that is to be applied: three looks into the index a stream,
+-- Returns every stream with its first and last version and the last one to be applied: three looks into the index a stream,
 -- however many events there are. Audit-only events at a stream's end are passed one by one.
 WITH RECURSIVE streams (stream_id) AS (
     (SELECT stream_id FROM {schema}.events ORDER BY stream_id LIMIT 1)
@@ -30,7 +30,7 @@ WITH RECURSIVE streams (stream_id) AS (
     SELECT (SELECT e.stream_id FROM {schema}.events AS e WHERE e.stream_id > s.stream_id ORDER BY e.stream_id LIMIT 1)
       FROM streams AS s WHERE s.stream_id IS NOT NULL)
 SELECT s.stream_id, first.stream_version, last.stream_version, last.event_id, coalesce(wanted.stream_version, 0),
-       -- What was recorded later than now was so before the clock stepped back.
+       -- An event recorded later than now was so before the clock stepped back.
        coalesce(wanted.recorded_at NOT BETWEEN pg_catalog.clock_timestamp() - @grace::interval AND pg_catalog.clock_timestamp(), false)
   FROM streams AS s
  CROSS JOIN LATERAL (SELECT e.stream_version FROM {schema}.events AS e
