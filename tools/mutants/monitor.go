@@ -86,8 +86,13 @@ func renewals() []mutant {
 	return []mutant{
 		{
 			name: "rights-looked-at-once", promise: "monitor", breaks: "a right or a column that comes back is missed by a monitor until it is started again",
-			test: command{pkg: "ui", run: "^TestWhatTheMonitorLacksIsLookedAtAgain$"}, says: "status 200, want 501",
+			test: command{pkg: "ui", run: "^TestWhatTheMonitorLacksIsLookedAtAgain$"}, says: "status 503, want 501",
 			edits: []edit{{"ui/server.go", "s.rights.Renew(ctx, desk)", "s.rights"}},
+		},
+		{
+			name: "certificates-pile-up", promise: "gaps", breaks: "the audit grows by a certificate with each audit of the stream, for ever",
+			test: command{pkg: "delivery/ops/gaps", run: "^TestCertificatesAreSwept$"}, says: "want 1000",
+			edits: []edit{{"outbox/schema/migrations/00004_operators.sql", "OFFSET 1000 LIMIT 1", "OFFSET 100000 LIMIT 1"}},
 		},
 		{
 			name: "broken-address-is-shown", promise: "rights", breaks: "the password of an address that cannot be read stands in the error",

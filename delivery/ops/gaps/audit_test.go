@@ -3,6 +3,7 @@ package gaps_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -173,6 +174,30 @@ func TestAnAuditBringsBackTheMiddle(t *testing.T) {
 				t.Errorf("event %d of generation %d came back behind %d in %s", m.Sequence, m.Generation, newest[m.Stream], m.Stream)
 			}
 			newest[m.Stream] = m.Sequence
+		}
+	}
+}
+
+// Certificates do not pile up: the newest thousand of each stream stay, whoever writes them, and all that operators did.
+func TestCertificatesAreSwept(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append(t, 10)
+	b.drain(t)
+	b.exec(t, `INSERT INTO outbox_audit (actor, action, target, details) SELECT a, c, t, '{}' FROM generate_series(1, 1200) AS n,
+		(VALUES ('postrider', 'stream.audit', '{"stream": "EVENTS"}'::jsonb), ('alice', 'messages.skip', '{"stream": "EVENTS"}')) AS v (a, c, t) ORDER BY n`)
+	b.exec(t, `INSERT INTO outbox_audit (actor, action, target, details) VALUES ('postrider', 'stream.audit', '{"stream": "OTHER"}', '{}')`)
+	role := "relay_" + strings.ToLower(rand.Text())
+	b.exec(t, `CREATE ROLE `+role+`; GRANT INSERT ON outbox_audit TO `+role)
+	b.exec(t, `BEGIN; SET LOCAL ROLE `+role+`; INSERT INTO outbox_audit (actor, action, target) VALUES ('postrider', 'stream.audit', '{"stream": "EVENTS"}'); COMMIT`)
+	b.exec(t, `DROP OWNED BY `+role+`; DROP ROLE `+role)
+	if c := b.auditor(t, true).wants(t, 0, 0, 0); c.Messages != 10 {
+		t.Errorf("the newest certificate is of %d messages", c.Messages)
+	}
+	for what, want := range map[string]int{`actor = 'alice'`: 1200, `target ->> 'stream' = 'OTHER'`: 1, `action = 'stream.audit' AND target ->> 'stream' = 'EVENTS'`: 1000} {
+		var n int
+		if err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM outbox_audit WHERE `+what).Scan(&n); err != nil || n != want {
+			t.Errorf("%d rows with %s, want %d: %v", n, what, want, err)
 		}
 	}
 }

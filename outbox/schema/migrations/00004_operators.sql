@@ -14,6 +14,27 @@ CREATE TABLE {schema}.outbox_audit (
 CREATE INDEX outbox_audit_at_idx ON {schema}.outbox_audit (at);
 -- What operators did to one message.
 CREATE INDEX outbox_audit_sequences_idx ON {schema}.outbox_audit USING gin ((target -> 'sequences') jsonb_path_ops);
+CREATE INDEX outbox_audit_certificates_idx ON {schema}.outbox_audit ((target ->> 'stream'), id) WHERE action = 'stream.audit';
+
+-- Of the certificates of audits of a stream, which come by themselves, the newest thousand stay. Who may only add to the audit needs no
+-- right to delete from it.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_audit_sweep() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $function$
+BEGIN
+    DELETE FROM {schema}.outbox_audit AS a
+     WHERE a.action = 'stream.audit' AND a.target ->> 'stream' = new.target ->> 'stream'
+       AND a.id <= (SELECT c.id FROM {schema}.outbox_audit AS c
+                     WHERE c.action = 'stream.audit' AND c.target ->> 'stream' = new.target ->> 'stream'
+                     ORDER BY c.id DESC OFFSET 1000 LIMIT 1);
+    RETURN NULL;
+END
+$function$;
+-- +goose StatementEnd
+CREATE TRIGGER outbox_audit_sweep AFTER INSERT ON {schema}.outbox_audit
+    FOR EACH ROW WHEN (new.action = 'stream.audit') EXECUTE FUNCTION {schema}.outbox_audit_sweep();
+REVOKE EXECUTE ON FUNCTION {schema}.outbox_audit_sweep() FROM PUBLIC;
 
 -- One row for what one statement did to the leases that it found alike, not one for
 -- each partition: to move 10,000 partitions costs a row for each worker that gives and
@@ -344,7 +365,7 @@ SELECT {schema}.outbox_take_back('{
     "outbox_adopted_event(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz)",
     "outbox_append_adopted(text, text, uuid, text, text, text, bytea, text, boolean, text, text, timestamptz)",
     "outbox_state(timestamptz, boolean, int, boolean, timestamptz, timestamptz)", "outbox_events_hindrance()", "outbox_take_back(text[])",
-    "outbox_events_add(bigint)", "outbox_events_bound()", "outbox_events_split()", "outbox_events_begin()", "outbox_events_drop(bigint)"}'::text[]);
+    "outbox_audit_sweep()", "outbox_events_add(bigint)", "outbox_events_bound()", "outbox_events_split()", "outbox_events_begin()", "outbox_events_drop(bigint)"}'::text[]);
 
 -- +goose Down
 DROP FUNCTION {schema}.outbox_events_drop(bigint);
@@ -358,3 +379,4 @@ DROP TABLE {schema}.outbox_replay_sequences;
 DROP TABLE {schema}.outbox_replays;
 DROP TABLE {schema}.outbox_ownership;
 DROP TABLE {schema}.outbox_audit;
+DROP FUNCTION {schema}.outbox_audit_sweep();
