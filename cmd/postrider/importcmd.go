@@ -93,7 +93,7 @@ func (c *importCmd) Run(s *session) error {
 		total.Seconds, total.EventsPerSecond))
 }
 
-// ringer rings the workers' doorbell without waiting.
+// ringer returns a function that rings the workers' doorbell without waiting.
 func ringer(nc *nats.Conn, schema string) func() {
 	subject := outbox.BellSubject(schema)
 	return func() { _ = nc.Publish(subject, nil) }
@@ -125,7 +125,7 @@ func importFile(ctx context.Context, im *importer.Importer, name string) (import
 	return im.Run(ctx, from, name)
 }
 
-// progressLine shows how far an import is, on one line of a terminal, or on a line every few seconds elsewhere.
+// progressLine shows an import's progress, on one line of a terminal, or on a line every few seconds elsewhere.
 type progressLine struct {
 	statusLine
 	off   bool

@@ -82,7 +82,7 @@ type inboxDeadCmd struct {
 	JSON   bool   `help:"Print a JSON array." name:"json"`
 }
 
-// inboxRow is a parked message as commands print it; payloads are not shown.
+// inboxRow is the printed form of a parked message, without its payload.
 type inboxRow struct {
 	ID       int64     `json:"id"`
 	EventID  uuid.UUID `json:"event_id"`

@@ -10,10 +10,10 @@ import (
 // levelAuto leaves the level to the command.
 const levelAuto = "auto"
 
-// logger writes to standard error as --log-level and --log-format say.
+// logger writes to standard error, by --log-level and --log-format.
 func (s *session) logger() *slog.Logger { return s.loggerFrom(slog.LevelInfo) }
 
-// loggerFrom begins at the level that auto means here.
+// loggerFrom is logger with this level for auto.
 func (s *session) loggerFrom(auto slog.Level) *slog.Logger {
 	level := auto
 	if s.cli.LogLevel != levelAuto {

@@ -57,7 +57,7 @@ type cli struct {
 	Complete    completeCmd    `cmd:"" name:"__complete" hidden:""`
 }
 
-// session is what every command runs in.
+// session holds the streams, flags and context of a command.
 type session struct {
 	ctx    context.Context //nolint:containedctx // the process's context, handed to kong's Run methods
 	stdout io.Writer
@@ -66,12 +66,12 @@ type session struct {
 	kong   *kong.Kong
 }
 
-// errRefused marks that the configuration, not the work, was wrong.
+// errRefused marks an error of the configuration, not of the work.
 var errRefused = errors.New("refused")
 
 func main() {
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		ends = append(ends, syscall.SIGHUP) // the terminal is gone
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
@@ -80,10 +80,10 @@ func main() {
 	os.Exit(code)
 }
 
-// outlivePipe has a process go on to its orderly end when whoever read its output is gone.
+// outlivePipe lets a process end in order when the reader of its output is gone.
 func outlivePipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// run is main without the process: tests call it.
+// run is main for tests, too.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	var c cli
 	parser, err := kong.New(&c,
@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		fmt.Fprintln(stderr, "postrider: "+err.Error())
 		return exitFailed
 	}
-	defer func() { // --help ends the parser in its middle
+	defer func() { // --help ends the parser by a panic
 		if e, ok := recover().(exit); ok {
 			code = int(e)
 		}
@@ -122,7 +122,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	case errors.Is(err, errSilent):
 		return exitFailed
 	}
-	if c.LogFormat == "json" { // whoever reads the log reads objects
+	if c.LogFormat == "json" { // readers of the log expect objects
 		newLogger(stderr, slog.LevelError, c.LogFormat).Error("the command failed", "error", inFlags(err.Error()))
 	} else {
 		fmt.Fprintln(stderr, "postrider: "+redact(inFlags(err.Error())))
@@ -136,10 +136,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 // exit carries an exit status out of the parser.
 type exit int
 
-// errSilent is returned when everything has been said already.
+// errSilent marks an error that was already printed.
 var errSilent = errors.New("failed")
 
-// commandPath is the beginning of the arguments that names a command.
+// commandPath returns the first arguments, which name a command.
 func commandPath(args []string) string {
 	path := ""
 	for _, a := range args {

@@ -116,7 +116,7 @@ func (c *messagesShowCmd) Run(s *session) error {
 	return nil
 }
 
-// messageNamed finds a message by its sequence, by its event's id or by enough of that.
+// messageNamed finds a message by its sequence, or its event's id or a unique part of that.
 func messageNamed(ctx context.Context, op *ops.Operator, text string) (int64, error) {
 	if sequence, err := strconv.ParseInt(text, 10, 64); err == nil && sequence > 0 {
 		return sequence, nil
@@ -242,7 +242,7 @@ func deliveryRows(d ops.Detail) []table.Row {
 	return rows
 }
 
-// printable keeps data from steering the terminal: control characters but tabs and line feeds, and hidden ones, are shown as escapes.
+// printable keeps data from steering the terminal: it escapes hidden characters, and control characters but tabs and line feeds.
 func printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -30,7 +30,7 @@ type migrateUpCmd struct {
 	JSON            bool   `help:"Print one JSON object." name:"json"`
 }
 
-// migrator takes the configuration without what the flags say.
+// migrator completes config by the flags.
 func migrator(f databaseFlags, log *slog.Logger, config schema.Config) (*schema.Migrator, error) {
 	if err := f.validate(); err != nil {
 		return nil, err

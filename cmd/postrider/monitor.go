@@ -20,8 +20,7 @@ import (
 	"github.com/postrider/postrider/ui"
 )
 
-// defaultHTTPAddr is where the monitor listens when nothing was chosen. When it
-// is taken, any free port is: several workers may run on one machine.
+// defaultHTTPAddr is the monitor's default address. Where it is taken any free port serves: several workers may run on one machine.
 const defaultHTTPAddr = "127.0.0.1:8080"
 
 type httpFlags struct {
@@ -48,7 +47,7 @@ func (f httpFlags) auth() (ui.Auth, error) {
 	return auth, nil
 }
 
-// published are the names under which the monitor may be addressed, and the path under which a proxy publishes it.
+// published returns the host names of requests that the monitor accepts, and the path under which a proxy publishes it.
 func (f httpFlags) published() (hosts []string, base string, err error) {
 	for _, text := range f.HTTPHost {
 		name, _, _ := strings.Cut(text, "/")
@@ -64,7 +63,7 @@ func (f httpFlags) published() (hosts []string, base string, err error) {
 	return hosts, base, nil
 }
 
-// server is how the flags have the monitor served; nil: not at all.
+// server returns the monitor's configuration by the flags; nil: no monitor.
 func (f httpFlags) server() (*ui.ServerConfig, error) {
 	auth, err := f.auth()
 	if err != nil || f.HTTPAddr == "off" {
@@ -79,20 +78,20 @@ func (f httpFlags) server() (*ui.ServerConfig, error) {
 	}}, nil
 }
 
-// validate refuses what can be known to be wrong before anything is started.
+// validate refuses wrong values before anything is started.
 func (f httpFlags) validate() error {
 	config, err := f.server()
 	if err != nil || config == nil {
 		return err
 	}
-	config.Options.Source = struct{ ui.Source }{} // it is not there yet
+	config.Options.Source = struct{ ui.Source }{} // the source does not exist yet
 	if err := config.Validate(); err != nil {
 		return fmt.Errorf("%w: --http-*: %w", errRefused, err)
 	}
 	return nil
 }
 
-// newMonitor makes the monitor of a process without a worker. It listens already when it returns.
+// newMonitor makes the monitor of a process without a worker. It listens when newMonitor returns.
 func (f httpFlags) newMonitor(
 	ctx context.Context, source ui.Source, operator *ops.Operator, replays *replay.Store, registry *prometheus.Registry, ready func(context.Context) error, log *slog.Logger,
 ) (*ui.Server, error) {
@@ -112,7 +111,7 @@ func (f httpFlags) newMonitor(
 	return server, nil
 }
 
-// monitorCmd serves the monitor without a worker: it is there when workers are not.
+// monitorCmd serves the monitor without a worker: it outlives workers.
 type monitorCmd struct {
 	databaseFlags
 	httpFlags
@@ -153,7 +152,7 @@ func (c *monitorCmd) Run(s *session) error {
 	return c.serve(s.ctx, log, func(url string) { log.Info("monitor", "url", url) })
 }
 
-// serve serves until the context ends; listening is told where.
+// serve serves until the context ends; listening gets the URL.
 func (c *monitorCmd) serve(ctx context.Context, log *slog.Logger, listening func(url string)) error {
 	pool, info, err := c.outbox(ctx, "postrider monitor", 3)
 	if err != nil {

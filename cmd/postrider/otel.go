@@ -28,7 +28,7 @@ import (
 	"github.com/postrider/postrider/worker"
 )
 
-// The variables that are read here; the SDK reads more of them by itself.
+// Variables read by this program; the SDK reads more by itself.
 const (
 	envDisabled       = "OTEL_SDK_DISABLED"
 	envExporter       = "OTEL_TRACES_EXPORTER"
@@ -51,17 +51,17 @@ var (
 )
 
 const (
-	// traceFlush bounds what a stop waits for the last spans. It fits into the bound of the stop together with the drain.
+	// traceFlush bounds a stop's wait for the last spans. Drain and flush together fit into the bound of the stop.
 	traceFlush = 2 * time.Second
-	// A span of a batch has a link for each traced event, so few of them are kept and sent at once: 64 with 500 links each are about 4 MB,
-	// the most that gRPC servers take by default.
+	// A batch's span has a link for each traced event, so few spans are kept and sent at once: 64 with 500 links each are about 4 MB, the
+	// default limit of gRPC servers.
 	traceQueue = 256
 	traceBatch = 64
-	// How long a collector that says that it is busy is asked again.
+	// Backoff and time limit of exports to a busy collector.
 	retryLeast, retryMost, retryFor = 500 * time.Millisecond, 5 * time.Second, 10 * time.Second
 )
 
-// exportsTraces tells whether the OTEL_* variables ask for traces.
+// exportsTraces reports whether the OTEL_* variables ask for traces.
 func exportsTraces(getenv func(string) string) bool {
 	disabled, _ := strconv.ParseBool(getenv(envDisabled)) // by the specification only "true" disables
 	if disabled || getenv(envExporter) == "none" {
@@ -70,7 +70,7 @@ func exportsTraces(getenv func(string) string) bool {
 	return getenv(envExporter) != "" || getenv(envEndpoint) != "" || getenv(envTracesEndpoint) != ""
 }
 
-// validateTraces refuses by the variable's name what the SDK would ignore or replace by a default.
+// validateTraces refuses by name variables that the SDK would ignore or replace by a default.
 func validateTraces(getenv func(string) string) error {
 	if !exportsTraces(getenv) {
 		return nil
@@ -100,7 +100,7 @@ func validateTraces(getenv func(string) string) error {
 		}
 	}
 	for _, name := range envHeaders {
-		if !readableHeaders(getenv(name)) { // their text is not for logs
+		if !readableHeaders(getenv(name)) { // their text may hold secrets
 			return fmt.Errorf("%w: %s must be NAME=VALUE, several with commas between, the values percent-encoded", errRefused, name)
 		}
 	}
@@ -116,10 +116,10 @@ func validateTraces(getenv func(string) string) error {
 	return nil
 }
 
-// headerName is what RFC 9110 calls a token.
+// headerName matches a token of RFC 9110.
 var headerName = regexp.MustCompile("^\\s*[\\w!#$%&'*+.^`|~-]+\\s*$")
 
-// readableHeaders tells whether the exporter will read them all. Of one that it cannot read it would print the text.
+// readableHeaders reports whether the exporter can read all headers. It would print the text of an unreadable one.
 func readableHeaders(list string) bool {
 	if strings.TrimSpace(list) == "" {
 		return true
@@ -133,14 +133,14 @@ func readableHeaders(list string) bool {
 	return true
 }
 
-// traces are made while a worker runs, and exported.
+// traces makes and exports the spans of a worker.
 type traces struct {
 	log      *slog.Logger
-	links    int // of a span at most
+	links    int // the limit of a span
 	provider *sdktrace.TracerProvider
 }
 
-// newTraces returns nil where nothing is to be exported. The environment was validated.
+// newTraces returns nil where nothing is to be exported. It expects a validated environment.
 func newTraces(c worker.Config) *traces {
 	if !exportsTraces(os.Getenv) {
 		return nil
@@ -149,7 +149,7 @@ func newTraces(c worker.Config) *traces {
 }
 
 func (t *traces) start(ctx context.Context, id partition.WorkerID) (trace.TracerProvider, error) {
-	otel.SetErrorHandler(otelErrors(t.log)) //nolint:contextcheck // it comes from goroutines of the SDK
+	otel.SetErrorHandler(otelErrors(t.log)) //nolint:contextcheck // goroutines of the SDK report errors
 	exporter, err := newExporter(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("traces (OTEL_EXPORTER_OTLP_*): %w", err)
@@ -157,7 +157,7 @@ func (t *traces) start(ctx context.Context, id partition.WorkerID) (trace.Tracer
 	self, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(
 		attribute.String("service.name", "postrider"), attribute.String("service.version", buildinfo.Version()),
 		attribute.String("service.instance.id", id.String()), attribute.Int("process.pid", os.Getpid()),
-	), resource.WithFromEnv()) // what the environment says wins
+	), resource.WithFromEnv()) // the environment wins
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, fmt.Errorf("traces (OTEL_RESOURCE_ATTRIBUTES): %w", err)
 	}
@@ -177,7 +177,7 @@ func (t *traces) start(ctx context.Context, id partition.WorkerID) (trace.Tracer
 	return t.provider, nil
 }
 
-// end sends the last traces, also when ctx has ended.
+// end sends the last spans, also when ctx has ended.
 func (t *traces) end(ctx context.Context) {
 	if t == nil || t.provider == nil {
 		return
@@ -201,7 +201,7 @@ func newExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	}))
 }
 
-// calmExporter reports the first failure of a row and the end of it, not each.
+// calmExporter logs the first failure of a row and its end, not each.
 type calmExporter struct {
 	sdktrace.SpanExporter
 	log     *slog.Logger
@@ -219,7 +219,7 @@ func (e *calmExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnl
 	return nil
 }
 
-// otelErrors reports the SDK's own complaints: the first of them, then only in detail.
+// otelErrors logs the SDK's own errors: the first as a warning, further ones at level debug.
 func otelErrors(log *slog.Logger) otel.ErrorHandler {
 	var reported atomic.Bool
 	return otel.ErrorHandlerFunc(func(err error) {

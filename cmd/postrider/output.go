@@ -21,9 +21,9 @@ func writeJSON(w io.Writer, value any) error {
 	return nil
 }
 
-// writeTable prints rows under a header, in the width of a terminal. No text can steer that, whoever wrote it into the database.
+// writeTable prints rows under a header, in the width of a terminal. Texts of the database cannot steer the terminal.
 func writeTable(w io.Writer, header table.Row, rows []table.Row) {
-	width := 0 // as wide as it is, for pipes, files and --wide
+	width := 0 // unlimited for pipes, files and --wide
 	if _, full := w.(fullWidth); !full && isTerminal(w) {
 		width, _ = terminalSize(w)
 	}
@@ -46,8 +46,8 @@ func answerRows(w io.Writer, asJSON bool, value any, header table.Row, rows []ta
 	return nil
 }
 
-// visibleWriter escapes what has no picture of its own and is no ASCII, as JSON does: who wrote it may mean to change how the rest is read.
-// Characters of ASCII are printable's, since the program's own lines steer terminals by them.
+// visibleWriter escapes hidden characters beyond ASCII, as JSON does: they may change how the rest reads. printable escapes those of ASCII,
+// since the program's own lines steer terminals by them.
 type visibleWriter struct{ to io.Writer }
 
 func (v visibleWriter) Write(p []byte) (int, error) {
@@ -72,12 +72,12 @@ func (v visibleWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hidden are characters beyond ASCII without a picture of their own: those that turn the direction of writing, blanks, controls.
+// hidden reports whether a character beyond ASCII is invisible: one that turns the direction of writing, a blank, a control.
 func hidden(r rune) bool {
 	return r >= utf8.RuneSelf && (!unicode.IsGraphic(r) || unicode.Is(unicode.Zs, r))
 }
 
-// statusLine is a line on a terminal that is written over; elsewhere each text is a line of its own.
+// statusLine is a line that a terminal overwrites; elsewhere each text has a line of its own.
 type statusLine struct {
 	out      io.Writer
 	terminal bool
@@ -95,7 +95,7 @@ func (l *statusLine) write(text string) {
 	l.open = true
 }
 
-// end leaves the last text where it is.
+// end keeps the last text.
 func (l *statusLine) end() {
 	if l.open {
 		fmt.Fprintln(l.out)
@@ -111,8 +111,8 @@ func (l *statusLine) clear() {
 	}
 }
 
-// passingLine is a line on a terminal that tells how far a command came; it is written over, begins when that takes a while, and is gone at
-// the end. Elsewhere nothing is written.
+// passingLine shows a command's progress on one line of a terminal, from some time on; the end clears it. Elsewhere nothing is
+// written.
 type passingLine struct {
 	statusLine
 	began time.Time

@@ -46,7 +46,7 @@ func (c *partitionsListCmd) Run(s *session) error {
 	return answerRows(s.stdout, c.JSON, snapshot.PartitionBodies(), table.Row{"partition", "owner", "lease left", "epoch", "pending", "failed", "blocked", "dead", "scheduled", "oldest", "why"}, rows)
 }
 
-// whyShown says why events of a partition wait, and of a pause also while none do.
+// whyShown returns why events of a partition wait, and a pause even where none wait.
 func whyShown(p ui.Partition, why []string) string {
 	if len(why) == 0 && p.PausedAt != nil {
 		return "paused since " + p.PausedAt.UTC().Format(time.DateTime) + " UTC"
@@ -93,7 +93,7 @@ type partitionsTrimCmd struct {
 	JSON bool   `help:"Print one JSON object." name:"json"`
 }
 
-// leastRecords is what an heir may read, and more.
+// leastRecords bounds --keep from below, above any number that a new owner may read.
 const leastRecords = 100
 
 func (c *partitionsTrimCmd) Help() string {
@@ -106,7 +106,7 @@ Example:
   postrider partitions trim --keep 1000`
 }
 
-// Run trims the records of each partition, of those that a resize removed, too.
+// Run trims the records of each partition, also of partitions that a resize removed.
 func (c *partitionsTrimCmd) Run(s *session) error {
 	if err := c.validate(); err != nil {
 		return err
@@ -133,10 +133,10 @@ func (c *partitionsTrimCmd) Run(s *session) error {
 	return answer(s.stdout, c.JSON, map[string]uint64{"removed": removed, "left": left}, fmt.Sprintf("removed %s, %d left", counted(int64(removed), "record"), left))
 }
 
-// manyRecords of a partition are worth a warning where nobody removes them.
+// manyRecords is the number of a partition's records that warns where nobody removes them.
 const manyRecords = 10_000
 
-// recordsFinding tells how many records the stream holds, and whether this user may remove old ones.
+// recordsFinding reports the number of records in the stream, and whether this user may remove old ones.
 func recordsFinding(ctx context.Context, records *natspub.Records) finding {
 	const check = "records"
 	held, err := records.Held(ctx)

@@ -36,7 +36,7 @@ type actorFlags struct {
 	whoFlags
 }
 
-// whoFlags say who acts, where why was said before.
+// whoFlags say who acts, for acts without a reason.
 type whoFlags struct {
 	Actor string `help:"Who; written to the audit. Without it the name of the login." placeholder:"NAME"`
 }
@@ -51,7 +51,7 @@ func (f whoFlags) actor() string {
 	return os.Getenv("USER")
 }
 
-// confirmed refuses to do what is not taken back without a reason, and without --yes. It asks at once for all that is missing.
+// confirmed refuses irreversible acts without a reason and --yes. It names all missing flags at once.
 func confirmed(what, reason string, yes bool) error {
 	reasoned := strings.TrimSpace(reason) != ""
 	switch {
@@ -73,7 +73,7 @@ var inputNames = map[string]string{
 	ops.FieldActor: "--actor", ops.FieldWorker: "WORKER", resize.FieldCount: "COUNT",
 }
 
-// inputRefused names the flag where the package names its input.
+// inputRefused replaces the package's name of an input by the flag's.
 func inputRefused(err error) error {
 	var input *ops.InputError
 	if !errors.As(err, &input) {
@@ -85,7 +85,7 @@ func inputRefused(err error) error {
 	return fmt.Errorf("%w: %s", errRefused, input.Problem)
 }
 
-// flagRefused names the flag where the package's name of its input is the flag's.
+// flagRefused names the flag where package and flag share the input's name.
 func flagRefused(err error) error {
 	var input *ops.InputError
 	if errors.As(err, &input) {

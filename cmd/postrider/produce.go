@@ -37,9 +37,9 @@ func (d *dev) produce(ctx context.Context) error {
 		progress.clear()
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return nil // stopped by the user: report what there is
+			return nil // stopped by the user: the report follows
 		case err != nil && d.postgres != nil && !d.cmd.ExitWhenDrained:
-			d.log.Error("the rest of the file is passed over", "error", fmt.Errorf("%s: %w", name, err)) // its database is of use all the same
+			d.log.Error("the rest of the file is passed over", "error", fmt.Errorf("%s: %w", name, err)) // the database with the imported events is still of use
 			continue
 		case err != nil:
 			return err
@@ -50,7 +50,7 @@ func (d *dev) produce(ctx context.Context) error {
 	return nil
 }
 
-// published is the payload as the workers publish it. One that they refuse is entered as it is.
+// published returns the payload as workers publish it, unchanged where they refuse it.
 func (d *dev) published(ctx context.Context, e outbox.Event) []byte {
 	if len(d.transforms) == 0 {
 		return e.Payload
@@ -63,7 +63,7 @@ func (d *dev) published(ctx context.Context, e outbox.Event) []byte {
 	return changed.Payload
 }
 
-// defaultRate is how many events are generated a second when nothing was said.
+// defaultRate is the default number of generated events a second.
 const defaultRate = 100
 
 // generate appends events of a made-up shop, one to four a transaction.
@@ -84,13 +84,13 @@ func (d *dev) generate(ctx context.Context) error {
 }
 
 const (
-	// tellEvery is how often a check of workers elsewhere tells how it stands.
+	// tellEvery is the interval of reports while workers elsewhere are checked.
 	tellEvery = 2 * time.Second
-	// lostAfter is how long a committed event may be under way before it is called lost: any takeover is over by then.
+	// lostAfter is the time after which an event under way counts as lost: any takeover is over by then.
 	lostAfter = time.Minute
 )
 
-// tell says how things stand, until the context ends.
+// tell prints the counts until the context ends.
 func (d *dev) tell(ctx context.Context) {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()
@@ -107,14 +107,14 @@ func (d *dev) tell(ctx context.Context) {
 }
 
 const (
-	// drainGrace is how long an interrupted run waits for what is under way.
+	// drainGrace bounds an interrupted run's wait for events under way.
 	drainGrace = 15 * time.Second
-	// standsAfter is how long nothing was received when it is asked whether anything is still to come.
+	// standsAfter is the silence after which drained asks whether anything is still to come.
 	standsAfter = 5 * time.Second
 )
 
-// drained waits until everything was received, or what is left is dead and waits for somebody, and says how far it is. After an interruption
-// it waits for drainGrace.
+// drained waits until every event was received, or the rest is dead or blocked, and prints the progress. After an interruption it
+// waits for drainGrace.
 func (d *dev) drained(ctx, interrupt context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -146,7 +146,7 @@ func (d *dev) drained(ctx, interrupt context.Context) error {
 	}
 }
 
-// stands returns an error if there are dead events, and none to be tried: then nothing more comes.
+// stands returns an error if there are dead events and none to be tried, so that nothing more comes.
 func (d *dev) stands(ctx context.Context) error {
 	look := lookFlags{databaseFlags: databaseFlags{DatabaseURL: d.databaseURL, Schema: d.cmd.Schema}, Assignment: d.cmd.Assignment}
 	snapshot, _, err := look.look(ctx)
@@ -171,7 +171,7 @@ func (d *dev) load(rate float64) (*chaos.Load, error) {
 	}, nil
 }
 
-// refused tells each reason once for which the database refuses what is made up: whoever tries dev registers types, or adds triggers.
+// refused logs each refusal of generated events once: types registered by users of dev, or their triggers, may refuse some.
 func (d *dev) refused() func(error) {
 	var told sync.Map
 	return func(err error) {

@@ -9,10 +9,10 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// dsnSecret is a password among keywords, as PostgreSQL's client reads them.
+// dsnSecret matches a password among keywords, by the rules of PostgreSQL's client.
 var dsnSecret = regexp.MustCompile(`(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:\\.|[^\s\\])*)`)
 
-// redactDatabase takes the credentials out of what --database-url is.
+// redactDatabase removes the credentials from a --database-url.
 func redactDatabase(address string) string {
 	if _, err := pg.ParseConfig(address); err != nil {
 		return "***"
@@ -27,13 +27,13 @@ func redactDatabase(address string) string {
 	return scheme + "://" + querySecret.ReplaceAllString(rest, "${1}***")
 }
 
-// querySecret is a password that a URL asks for; letters of its name may be written as numbers.
+// querySecret matches a password in a URL's query; the letters of its name may be percent-encoded.
 var querySecret = regexp.MustCompile(`(?i)([?&](?:[^&=]*password|[^&=]*%[^&=]*)=)[^&]*`)
 
-// redact takes credentials out of text that people or logs will see.
+// redact removes credentials from texts for people or logs.
 func redact(text string) string { return condition.Redact(text) }
 
-// settingFlags are the flags of those settings that packages name as a program sets them.
+// settingFlags are the flags of settings that packages name by their fields.
 var settingFlags = map[string]string{
 	"Auth.Tokens[0].Value": "--http-token", "AckTimeout": "--ack-timeout", "BatchSize": "--batch-size", "ControlPrefix": "--control-prefix", "DatabaseURL": "--database-url",
 	"DrainTimeout": "--drain-timeout", "Events": "--events-relation", "Failure": "--behind", "KeepRecords": "--keep-records", "Lost": "--lost-messages",
@@ -49,7 +49,7 @@ var (
 	settingTwice = regexp.MustCompile(`--[a-z*, -]+: (--)`)
 )
 
-// inFlags says what a package refuses of a configuration in the command line's words. Other text stays.
+// inFlags replaces field names by flags in a package's error about its configuration. Other text stays.
 func inFlags(text string) string {
 	var said []string
 	for line := range strings.Lines(text) {

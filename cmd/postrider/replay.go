@@ -26,7 +26,7 @@ type replayFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
 
-	info outboxInfo // known when the database is open
+	info outboxInfo // known once the database is open
 }
 
 // open connects to the database; done closes the connections.
@@ -41,7 +41,7 @@ func (f *replayFlags) open(s *session) (store *replay.Store, pool *pgxpool.Pool,
 	return store, pool, nil
 }
 
-// paceFlags say how fast a replay may be, and, where it goes past the workers, where to and what its messages look like.
+// paceFlags bound a replay's rate, and shape and address the messages of a replay past the workers.
 type paceFlags struct {
 	natsFlags
 	shapeFlags
@@ -88,7 +88,7 @@ Examples:
   postrider replay --all --shadow-prefix 'replay.{id}' --shadow-stream REPLAYS --yes`
 }
 
-// given puts a flag's text where it belongs; an empty one is refused, as a shell's empty variable must not choose everything.
+// given stores a flag's text; it refuses an empty one, as a shell's empty variable must not select all.
 func given(flag string, from *string, into *string) error {
 	if from == nil {
 		return nil
@@ -177,7 +177,7 @@ func (c *replayStartCmd) Run(s *session) error {
 	if !c.Yes && plan.Selected > 1 {
 		return fmt.Errorf("%w: this would replay %s; say --yes if that is meant", errRefused, counted(plan.Selected, "event"))
 	}
-	if !c.Yes && c.Expect == nil { // what was not confirmed must not have grown since it was counted
+	if !c.Yes && c.Expect == nil { // an unconfirmed selection must not grow after its count
 		c.Expect = &plan.Selected
 	}
 	if spec.Destination == replay.Shadow {
@@ -201,7 +201,7 @@ func (c *replayStartCmd) Run(s *session) error {
 	return c.work(s, store, pool, job, c.paceFlags, c.actor())
 }
 
-// notMade says what became of a replay whose making failed.
+// notMade reports the state of a replay whose making failed.
 func (c *replayStartCmd) notMade(job replay.Job, err error) error {
 	var input *ops.InputError
 	switch {
@@ -215,7 +215,7 @@ func (c *replayStartCmd) notMade(job replay.Job, err error) error {
 	return fmt.Errorf("replay %d: %w\nIt is kept. Go on with: postrider replay resume %d, or end it with: postrider replay cancel %d", job.ID, err, job.ID, job.ID)
 }
 
-// heldBack explains an end that lies below what was asked for.
+// heldBack explains an end that lies below the requested one.
 func heldBack(last int64, held string) string {
 	return fmt.Sprintf("events above sequence %d are left out: open transactions (%s) may still write between them", last, held)
 }
@@ -231,7 +231,7 @@ func (f paceFlags) validate() error {
 	return f.shapeFlags.validate()
 }
 
-// work runs a replay to its end, and says how it can be gone on with.
+// work runs a replay to its end, or prints the commands that continue it.
 func (f *replayFlags) work(s *session, store *replay.Store, pool *pgxpool.Pool, job replay.Job, pace paceFlags, actor string) error {
 	cfg := pace.config()
 	p := newProgress(s.stderr)
@@ -276,7 +276,7 @@ func orZero(n *int64) int64 {
 	return *n
 }
 
-// replayRefused says, in the command line's words, that nothing or too much is selected.
+// replayRefused says in terms of flags that nothing or too much is selected.
 func replayRefused(err error) error {
 	var input *ops.InputError
 	if errors.As(err, &input) && input.Field == "selection" {

@@ -56,7 +56,7 @@ func (c *replayListCmd) Run(s *session) error {
 	return nil
 }
 
-// standing says of a replay on which nobody works what it waits for; empty: of others.
+// standing says what an idle replay waits for; empty: somebody works on it, or it has ended.
 func standing(j replay.Job) string {
 	ways := fmt.Sprintf("with: postrider replay resume %d, or end it with: postrider replay cancel %d", j.ID, j.ID)
 	switch ago := humanize.RelTime(time.Now().Add(-j.Idle), time.Now(), "ago", ""); {
@@ -109,7 +109,7 @@ type replayProgress struct {
 	statusLine
 	shown time.Time
 	last  string
-	// began is when the first step was told of, and dealt how much was done then.
+	// began dates the first reported step, and dealt is the work done by then.
 	began time.Time
 	dealt int64
 }
@@ -142,7 +142,7 @@ func (p *replayProgress) replaying(j replay.Job) {
 	p.say(text + p.pace(j))
 }
 
-// pace says how fast it goes, and how long that would still take.
+// pace returns the rate, and the time left at that rate.
 func (p *replayProgress) pace(j replay.Job) string {
 	dealt := j.Replayed + j.Gone + j.Failed
 	if p.began.IsZero() {

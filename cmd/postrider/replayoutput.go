@@ -16,7 +16,7 @@ import (
 	"github.com/postrider/postrider/delivery/pgstore"
 )
 
-// tryShadow finds out whether a shadow replay could publish, before anything is made.
+// tryShadow checks that a shadow replay could publish, before anything is made.
 func (c *replayStartCmd) tryShadow(s *session, pool *pgxpool.Pool, spec replay.Spec) error {
 	if !c.Prepare {
 		if err := c.checkShape(s, pool, c.Schema); err != nil {
@@ -31,7 +31,7 @@ func (c *replayStartCmd) tryShadow(s *session, pool *pgxpool.Pool, spec replay.S
 	return shadowMissing(err, spec.Prefix, spec.Stream)
 }
 
-// shadowMissing says how to make the stream that is not there: for a shadow nobody else does.
+// shadowMissing adds the cure to a missing stream's error: for a shadow nobody else makes it.
 func shadowMissing(err error, prefix, stream string) error {
 	if !errors.Is(err, natspub.ErrStreamMissing) {
 		return err
@@ -40,7 +40,7 @@ func shadowMissing(err error, prefix, stream string) error {
 		strings.ReplaceAll(prefix, "{id}", "*")+".>")
 }
 
-// shadow connects to where a shadow replay goes; done closes the connection.
+// shadow connects to a shadow replay's stream; done closes the connection.
 func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pace paceFlags, cfg *replay.RunConfig) (done func(), err error) {
 	of := streamFlags{Subject: pace.Subject}
 	of.complete(f.info)

@@ -80,7 +80,7 @@ func (c *partitionsResizeCmd) Run(s *session) error {
 	return answer(s.stdout, c.JSON, done, fmt.Sprintf(text, counted(done.To, "partition"), done.From, counted(done.Moved, "pending row")))
 }
 
-// broker is what takes partitions over from the stream, and wakes the workers.
+// broker makes the publisher, which takes partitions over, and the doorbell.
 func (c *partitionsResizeCmd) broker(ctx context.Context, info outboxInfo, log *slog.Logger) (resize.Broker, error) {
 	nc, apiPrefix, err := c.connect("postrider resize", log)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *partitionsResizeCmd) broker(ctx context.Context, info outboxInfo, log *
 		Publisher: publisher,
 		Ring:      func(bell string) { _ = nc.Publish(outbox.BellSubject(c.Schema)+bell, nil) },
 		Close: func() {
-			_ = nc.FlushTimeout(time.Second) // who hears no bell looks later
+			_ = nc.FlushTimeout(time.Second) // workers that miss the ring poll later
 			done()
 			nc.Close()
 		},
@@ -108,7 +108,7 @@ func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiP
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	stream, err := natspub.EnsureFenced(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: log})
-	if err != nil { // as workers refuse it: without its fence the stream would not know of the move
+	if err != nil { // workers refuse it, too: without its fence the stream would not know of the move
 		return nil, nil, refusedFor(natspub.ErrStreamUnfit, err)
 	}
 	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{

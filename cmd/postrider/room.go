@@ -12,10 +12,10 @@ import (
 	"github.com/postrider/postrider/delivery/pgstore"
 )
 
-// manyDead are dead rows of one table that vacuum should have removed long since.
+// manyDead is the number of dead rows in one table that vacuum should have removed long since.
 const manyDead = 1_000_000
 
-// roomFindings tell what the tables take, which of them only grow, and whether vacuum comes by.
+// roomFindings reports the tables' sizes, tables that only grow, and tables that vacuum neglects.
 func roomFindings(ctx context.Context, pool *pgxpool.Pool, schema string, events pgstore.Relation) []finding {
 	tables, err := pgstore.Room(ctx, pool, schema, events)
 	if err != nil {
@@ -46,10 +46,10 @@ func judgeRoom(tables []pgstore.TableRoom) []finding {
 	return []finding{{"room", levelOK, strings.Join(sizes, ", ")}, vacuum}
 }
 
-// fullness is from which share of its limit on a stream is nearly full.
+// fullness is the share of a limit from which on a stream is nearly full.
 const fullness = 0.8
 
-// streamRoom tells how full the stream is: one that takes no more stops delivery.
+// streamRoom reports how full the stream is: a full one stops delivery.
 func streamRoom(info *jetstream.StreamInfo) finding {
 	const check = "room in the stream"
 	c, s := info.Config, info.State

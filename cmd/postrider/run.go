@@ -66,8 +66,8 @@ func (c *runCmd) validate() error {
 	return nil
 }
 
-// gcPercent has the collector run a third as often as by default. What a worker holds is bounded by its window and small,
-// and a fifth of its processor time went into collecting (ADR 21). The variable GOGC takes precedence.
+// gcPercent makes the collector run a third as often as by default. A worker's window keeps its heap small, and collecting took a fifth of
+// its processor time (ADR 21). The variable GOGC takes precedence.
 const gcPercent = 300
 
 func (c *runCmd) Run(s *session) error {
@@ -81,7 +81,7 @@ func (c *runCmd) Run(s *session) error {
 	log := s.logger()
 	screen := c.view(s)
 	if screen == viewTerminal || c.Silent {
-		// The screen shows the last errors itself; warnings would tear it.
+		// The screen shows the last errors; warnings would tear it.
 		log = newLogger(s.stderr, levelErrorsOnly, s.cli.LogFormat)
 	}
 	if c.Shadow {
@@ -101,7 +101,7 @@ func (c *runCmd) Run(s *session) error {
 	})
 }
 
-// settings are the worker's own of the flags.
+// settings converts the flags to the worker's configuration.
 func (c *runCmd) settings() (worker.Config, error) {
 	w, err := c.workerFlags.settings()
 	if err != nil {
@@ -130,9 +130,9 @@ func startWorker(ctx context.Context, cfg worker.Config) (*fx.App, *running, err
 	var w *running
 	app := newWorker(ctx, cfg, &w)
 	if err := app.Err(); err != nil {
-		return nil, nil, dig.RootCause(err) // without the wiring's frames
+		return nil, nil, dig.RootCause(err) // the wiring's frames mean nothing to users
 	}
-	// What ends ctx from here on stops the worker in good order.
+	// From here on the end of ctx stops the worker in order.
 	start, cancel := context.WithTimeout(context.WithoutCancel(ctx), app.StartTimeout())
 	defer cancel()
 	if err := app.Start(start); err != nil {
@@ -141,7 +141,7 @@ func startWorker(ctx context.Context, cfg worker.Config) (*fx.App, *running, err
 	return app, w, nil
 }
 
-// runWorker runs a worker, and another one in its place where its connection to NATS was given up.
+// runWorker runs a worker, and another one in its place when its NATS client gives the connection up.
 func runWorker(ctx context.Context, cfg worker.Config, watch func(context.Context, *running)) error {
 	for {
 		err := runOne(ctx, cfg, watch)
@@ -152,7 +152,7 @@ func runWorker(ctx context.Context, cfg worker.Config, watch func(context.Contex
 	}
 }
 
-// runOne starts a worker, watches it, and stops it in good order.
+// runOne starts a worker, watches it, and stops it in order.
 func runOne(ctx context.Context, cfg worker.Config, watch func(context.Context, *running)) error {
 	app, w, err := startWorker(ctx, cfg)
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// removalPatience bounds making the scratch, and removing it.
+	// removalPatience bounds the making and the removal of the scratch.
 	removalPatience = 30 * time.Second
 	removalInterval = 500 * time.Millisecond
 )
 
-// scratchName is what the scratch's name begins with, and the first token of its subjects.
+// scratchName is the prefix of the scratch's name, and the first token of its subjects.
 const scratchName = "postrider_verify"
 
-// scratch is a schema and a stream of one name on servers that are somebody's. What this process did not make it never removes.
+// scratch is a schema and a stream of one name on a user's servers. It removes only things that this process made.
 type scratch struct {
 	name string
 
@@ -41,7 +41,7 @@ func newScratch() *scratch {
 	return &scratch{name: scratchName + "_" + strings.ToLower(rand.Text()[:12])}
 }
 
-// below is where all subjects of the scratch lie: rights can be given for any scratch, as a token is given whole.
+// below returns a subject of the scratch. The first token is the same for every scratch, so that rights can be given for all.
 func (x *scratch) below(what string) string {
 	return scratchName + "." + strings.TrimPrefix(x.name, scratchName+"_") + "." + what
 }
@@ -52,7 +52,7 @@ func (x *scratch) control() string { return x.below("fence") }
 
 func (x *scratch) quoted() string { return pgx.Identifier{x.name}.Sanitize() }
 
-// makeSchema refuses a schema that is there.
+// makeSchema refuses an existing schema.
 func (x *scratch) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	const duplicateSchema, insufficientPrivilege = "42P06", "42501"
 	x.pool = pool
@@ -71,10 +71,10 @@ func (x *scratch) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return fmt.Errorf("make schema %s: %w", x.name, err)
 }
 
-// slowStreams is what the names of streams begin with whose events take slowDown's time.
+// slowStreams is the prefix of the streams whose appends slowDown delays.
 const slowStreams = "slow"
 
-// slowDown has the transactions of some streams stay open, between the drawing of a sequence and that of their own id: no snapshot knows them.
+// slowDown holds some streams' transactions open after they drew a sequence and before they have an id: no snapshot knows them.
 func (x *scratch) slowDown(ctx context.Context) error {
 	for _, sql := range []string{
 		`CREATE FUNCTION ` + x.quoted() + `.slow_down() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_catalog.pg_sleep(0.4); RETURN NEW; END'`,
@@ -88,7 +88,7 @@ func (x *scratch) slowDown(ctx context.Context) error {
 	return nil
 }
 
-// lockHistory keeps marks from being made until end is called: each writes into the table that it locks.
+// lockHistory blocks all marks until end is called: it locks the history, into which each mark writes.
 func (x *scratch) lockHistory(ctx context.Context) (end func(), err error) {
 	tx, err := x.pool.Begin(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (x *scratch) lockHistory(ctx context.Context) (end func(), err error) {
 	return end, nil
 }
 
-// makeStream refuses a stream that is there, and one of somebody else's that would store what workers ring with.
+// makeStream refuses an existing stream, and a foreign stream that would store the doorbell's messages.
 func (x *scratch) makeStream(ctx context.Context, nc *nats.Conn, config natspub.StreamConfig) (err error) {
 	if x.js, err = natspub.JetStream(nc, config.APIPrefix); err != nil {
 		return err
@@ -122,14 +122,14 @@ func (x *scratch) makeStream(ctx context.Context, nc *nats.Conn, config natspub.
 		return fmt.Errorf("look for a stream that captures %s: %w; %s", bell, err, rights)
 	}
 	config.Name, config.Create = x.name, true
-	x.stream = true // also when the answer is lost: nobody else makes one of this name
+	x.stream = true // even when the answer is lost: nobody else makes one of this name
 	if _, err := natspub.EnsureStream(ctx, nc, config); err != nil {
 		return fmt.Errorf("%w; %s", err, rights)
 	}
 	return nil
 }
 
-// remove removes what was made, as often as it takes, and returns the commands that remove the rest.
+// remove removes schema and stream with retries, and returns the commands that remove the rest.
 func (x *scratch) remove(ctx context.Context) (left []string) {
 	for {
 		left = nil
@@ -158,16 +158,16 @@ func (x *scratch) remove(ctx context.Context) (left []string) {
 	}
 }
 
-// scrutiny is what is told of a run on servers that are somebody's, beside its verdict.
+// scrutiny is the report on a run on a user's servers, beside its verdict.
 type scrutiny struct {
 	Scratch string `json:"scratch,omitempty"`
-	// Takeover is the longest time until a worker that was killed, frozen or held up had no partition any more, Bound what is promised.
+	// Takeover is the longest time until a killed, frozen or delayed worker owned no partition any more, Bound the promised one.
 	Takeover float64   `json:"longest_takeover_seconds,omitempty"`
 	Bound    float64   `json:"promised_takeover_seconds,omitempty"`
 	Doctor   []finding `json:"doctor,omitempty"`
-	// Interrupted runs prove nothing about the mishaps that they did without.
+	// Interrupted runs prove nothing about the mishaps they left out.
 	Interrupted bool `json:"interrupted,omitempty"`
-	// Left are the commands that remove what could not be removed.
+	// Left holds the commands that remove the rest of the scratch.
 	Left []string `json:"left_behind,omitempty"`
 }
 
@@ -175,7 +175,7 @@ func (y *scrutiny) ok() bool {
 	return y == nil || y.Takeover <= y.Bound && len(y.Left) == 0 && !y.Interrupted
 }
 
-// word is the verdict in a line; fit tells whether it would be well without this.
+// word is the verdict in a line; fit reports the judge's part of it.
 func (y *scrutiny) word(fit bool) string {
 	switch {
 	case fit && y.ok():

@@ -55,7 +55,7 @@ func (f workerFlags) relay() (c delivery.Config, err error) {
 	return c, err
 }
 
-// validate refuses by the flag's name what the packages would refuse by the field's.
+// validate refuses values by the flag's name that packages would refuse by the field's.
 func (f workerFlags) validate() error {
 	if err := f.shapeFlags.validate(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (f workerFlags) validate() error {
 	if err != nil {
 		return err
 	}
-	c.DatabaseURL = "postgres://" // where it is is none of these
+	c.DatabaseURL = "postgres://" // its own flag is checked elsewhere
 	if err := c.Validate(); err != nil {
 		return refusedFor(worker.ErrConfig, err)
 	}

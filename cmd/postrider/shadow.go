@@ -21,7 +21,7 @@ import (
 	"github.com/postrider/postrider/ui"
 )
 
-// validateShadow refuses settings that a shadow has no use for.
+// validateShadow refuses settings without use in a shadow.
 func (c *runCmd) validateShadow() error {
 	switch {
 	case (c.Canary != 0 || c.Audit != 0) && (c.Shadow || c.Once):
@@ -36,7 +36,7 @@ func (c *runCmd) validateShadow() error {
 	return nil
 }
 
-// shadowTick is what a shadow would have done in one second, as one JSON line.
+// shadowTick counts a shadow's would-be deliveries of one second, as one JSON line.
 type shadowTick struct {
 	At           time.Time `json:"at"`
 	Shadow       bool      `json:"shadow"`
@@ -107,7 +107,7 @@ func (c *runCmd) runShadow(s *session, log *slog.Logger) error {
 	return err
 }
 
-// newShadow wires a shadow. What was opened is closed by its end, also after an error.
+// newShadow wires a shadow. Its end closes all that was opened, also after an error.
 func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, error) {
 	w := &shadow{}
 	database := c.databaseFlags
@@ -132,7 +132,7 @@ func (c *runCmd) newShadow(ctx context.Context, log *slog.Logger) (*shadow, erro
 	if err := c.shadowRelay(ctx, w, pool, nc, apiPrefix, info, registry, log); err != nil {
 		return w, err
 	}
-	if c.HTTPAddr == "" || c.HTTPAddr == "off" { // the port is the live worker's
+	if c.HTTPAddr == "" || c.HTTPAddr == "off" { // the default port belongs to the live worker
 		return w, nil
 	}
 	source, err := sourceOf(ctx, pool, c.Schema, info, ui.SourceConfig{Strategy: partition.Strategy(c.Assignment), HeartbeatTTL: c.LeaseTTL})

@@ -32,9 +32,9 @@ type shapeFlags struct {
 
 const (
 	compressNone = "none"
-	// compressAbove is the size above which payloads are compressed unless another is given.
+	// compressAbove is the default size above which payloads are compressed.
 	compressAbove = "8KiB"
-	// contentType is what payloads are whose producer says nothing else.
+	// contentType is the default type of payloads, where the producer gives none.
 	contentType = "application/json"
 )
 
@@ -59,7 +59,7 @@ func (f shapeFlags) compression() (encoding codec.Encoding, above int, err error
 	return codec.Encoding(name), int(bytes), nil // at most 64 MiB
 }
 
-// compressor returns nil for none.
+// compressor returns nil for no compression.
 func (f shapeFlags) compressor() (*codec.Compressor, error) {
 	encoding, above, err := f.compression()
 	if err != nil || encoding == compressNone {
@@ -109,7 +109,7 @@ func (f shapeFlags) transforms() ([]delivery.Transform, error) {
 }
 
 func (f shapeFlags) shape(template string) (natspub.Shape, error) {
-	var subject natspub.Subject // none: what is stored with the outbox
+	var subject natspub.Subject // none: the one stored with the outbox
 	if template != "" {
 		var err error
 		if subject, err = natspub.ParseSubject(template); err != nil {
@@ -120,10 +120,10 @@ func (f shapeFlags) shape(template string) (natspub.Shape, error) {
 	return natspub.Shape{Subject: subject, Headers: f.headers(), Compressor: compressor}, err
 }
 
-// plainShape is how messages are described that have nothing special.
+// plainShape describes messages of default settings.
 const plainShape = "plain"
 
-// settings writes what changes messages as flags, the same text for the same messages.
+// settings writes the settings that change messages as flags, the same text for the same messages.
 func (f shapeFlags) settings() string {
 	var parts []string
 	add := func(flag, value string) { parts = append(parts, "--"+flag+" "+strconv.Quote(value)) }
@@ -171,7 +171,7 @@ func (f shapeFlags) validate() error {
 	return err
 }
 
-// workerShapes returns what the messages of the living workers look like, each text once, sorted. Workers that do not say are left out.
+// workerShapes returns the shapes of the living workers' messages, each once, sorted. Workers that report none are left out.
 func workerShapes(snapshot heartbeat.Snapshot) []string {
 	shapes := map[string]bool{}
 	for _, w := range snapshot.Workers {
@@ -182,7 +182,7 @@ func workerShapes(snapshot heartbeat.Snapshot) []string {
 	return slices.Sorted(maps.Keys(shapes))
 }
 
-// checkShape refuses to publish past the workers what would look other than what they publish: without their redaction, for one.
+// checkShape refuses to publish past the workers in another shape than theirs, such as without their redaction.
 func (f paceFlags) checkShape(s *session, pool *pgxpool.Pool, schema string) error {
 	if f.OtherShape {
 		return nil

@@ -31,13 +31,13 @@ type showFlags struct {
 }
 
 const (
-	// showTTL is how long leases last in a show where nothing else was said: nobody likes to watch for ten seconds.
+	// showTTL is the default lifetime of leases in a show: nobody likes to watch for ten seconds.
 	showTTL = 3 * time.Second
-	// defaultChaosDuration is that of the flag.
+	// defaultChaosDuration is the flag's default.
 	defaultChaosDuration = time.Minute
-	// leastRate is how many events a second it takes: each mishap waits for what was committed since.
+	// leastRate is the least number of events a second: each mishap waits for events committed since.
 	leastRate = 4
-	// showRate is how many events a second are generated when nothing was said.
+	// showRate is the default number of generated events a second.
 	showRate = 300
 )
 
@@ -66,13 +66,13 @@ type show struct {
 	*dev
 
 	seed   uint64
-	again  string    // the command that repeats it, where it is not this one's
-	more   *scrutiny // what else is told of servers that are somebody's
-	given  []string  // the flags of workers that were given, for these
+	again  string    // the command that repeats the show, where it is not this one's
+	more   *scrutiny // the report on a user's servers
+	given  []string  // the given flags of workers, for the processes
 	engine *chaos.Engine
 }
 
-// passedOn are the flags of this command that differ from their defaults and are a worker's, but for those that a show decides.
+// passedOn returns this command's worker flags that differ from their defaults, except those that a show sets.
 func (s *session) passedOn() (flags []string) {
 	of := func(command string) (found []*kong.Flag) {
 		for _, node := range s.kong.Model.Children {
@@ -109,9 +109,9 @@ func (s *session) passedOn() (flags []string) {
 	return flags
 }
 
-// show brings everything up, breaks it by turns, and tells how it went.
+// show starts the cluster, breaks its parts by turns, and prints the verdict.
 func (c *devCmd) show(s *session) error {
-	c.NatsNodes = 3 // a leader that stops leaves two
+	c.NatsNodes = 3 // two remain when a leader stops
 	log := slog.New(slog.DiscardHandler)
 	if c.Verbose {
 		log = s.logger()
@@ -128,7 +128,7 @@ func (c *devCmd) show(s *session) error {
 	return v.run(s.ctx, 1, v.verdict)
 }
 
-// startCrew starts the workers as processes, as they are in earnest, and makes the engine.
+// startCrew starts the workers as processes, as in production, and makes the engine.
 func (v *show) startCrew(ctx context.Context) error {
 	var log io.Writer
 	if v.cmd.Verbose {
@@ -147,7 +147,7 @@ func (v *show) startCrew(ctx context.Context) error {
 	return v.startWith(ctx, crew, crew.KillWorker(), crew.FreezeWorker(), v.stopLeader(), v.restartPostgres())
 }
 
-// startWith starts the workers, and makes the engine that has these mishaps.
+// startWith starts the workers, and makes the engine with these mishaps.
 func (v *show) startWith(ctx context.Context, crew *chaos.Crew, mishaps ...chaos.Mishap) error {
 	v.later(ctx, "workers", 15*time.Second, crew.Stop)
 	leases, err := lease.NewStore(ctx, v.pool, v.cmd.Schema)
@@ -158,7 +158,7 @@ func (v *show) startWith(ctx context.Context, crew *chaos.Crew, mishaps ...chaos
 		Crew: crew, Leases: leases, Judge: ledger.Config{Ledger: v.ledger, Ordering: ledger.Ordering(v.cmd.Ordering)},
 		Mishaps: mishaps, Seed: v.seed, Duration: v.cmd.ChaosDuration,
 	}
-	if v.more != nil { // nobody knows how far away these servers are
+	if v.more != nil { // the servers' distance is unknown
 		config.Judge.ContiguousVersions, config.Behind = true, verifyBehind
 	}
 	if v.engine, err = chaos.New(config); err != nil {
@@ -168,7 +168,7 @@ func (v *show) startWith(ctx context.Context, crew *chaos.Crew, mishaps ...chaos
 	return crew.Start(ctx)
 }
 
-// stopLeader stops the node that leads the stream, and starts it again when another does.
+// stopLeader stops the stream's leader, and starts the node again when another one leads.
 func (v *show) stopLeader() chaos.Mishap {
 	return chaos.Mishap{Kind: "broker's leader stopped", Strike: func(ctx context.Context, _ *rand.Rand) (chaos.Struck, error) {
 		node, err := v.leader(ctx)
@@ -182,7 +182,7 @@ func (v *show) stopLeader() chaos.Mishap {
 	}}
 }
 
-// leader is the number of the node that leads the stream, from 0.
+// leader returns the number of the stream's leader, from 0.
 func (v *show) leader(ctx context.Context) (int, error) {
 	js, err := natspub.JetStream(v.nc, "")
 	if err != nil {
@@ -206,7 +206,7 @@ func (v *show) restartPostgres() chaos.Mishap {
 	}}
 }
 
-// run feeds the cluster while the engine breaks it, with the monitor and a screen beside, and has the verdict told before these end.
+// run feeds the cluster while the engine breaks it, with monitor and screen, and prints the verdict before these end.
 func (v *show) run(interrupt context.Context, producers int, tell func(chaos.Verdict) error) error {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(interrupt))
 	var beside sync.WaitGroup
@@ -228,7 +228,7 @@ func (v *show) run(interrupt context.Context, producers int, tell func(chaos.Ver
 		return err
 	}
 	load.Outages, load.Rate = true, load.Rate/float64(producers)
-	load.Unruly = producers > 1 // else nothing can pass what stays open
+	load.Unruly = producers > 1 // one producer's commits cannot pass an open transaction
 	ended := make(chan struct{})
 	var verdict chaos.Verdict
 	go func() {
@@ -287,7 +287,7 @@ func (v *show) beside(ctx context.Context, fail context.CancelCauseFunc, running
 // judge gives a message to the engine.
 func (v *show) judge(msg jetstream.Msg) error {
 	m, err := ledger.ReadMessage(msg)
-	if err != nil && v.more == nil { // of whoever tries the addresses
+	if err != nil && v.more == nil { // a message of people who try the addresses
 		v.log.Warn("a message that is no event", "subject", msg.Subject(), "error", err)
 		return nil
 	}
@@ -298,7 +298,7 @@ func (v *show) judge(msg jetstream.Msg) error {
 	return nil
 }
 
-// repeat is the command that has the same mishaps in the same order.
+// repeat returns the command for the same mishaps in the same order.
 func (v *show) repeat() string {
 	if v.again != "" {
 		return v.again
@@ -317,7 +317,7 @@ func (v *show) repeat() string {
 	return strings.Join(words, " ")
 }
 
-// later stops something at the end, within that time.
+// later has stop called at the end, within that time.
 func (d *dev) later(ctx context.Context, what string, within time.Duration, stop func(context.Context) error) {
 	d.stops = append(d.stops, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)

@@ -12,16 +12,16 @@ import (
 	"github.com/postrider/postrider/internal/chaos"
 )
 
-// sayEvery is the time between two lines that say how things stand, where there is no terminal.
+// sayEvery is the time between two lines of progress where there is no terminal.
 const sayEvery = 5 * time.Second
 
-// The screen is a terminal's other one: the lines before it are there again behind it, and nothing piles up in what can be scrolled back.
+// The show uses a terminal's alternate screen: its end restores the lines before it, and the scrollback stays free of it.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 )
 
-// watch shows how things stand until ended is closed: on a terminal a screen, elsewhere a line for each mishap and one now and then.
+// watch shows the progress until ended is closed: a screen on a terminal, elsewhere a line for each mishap and each sayEvery.
 func (v *show) watch(ended <-chan struct{}) {
 	terminal := isTerminal(v.session.stdout) && !v.cmd.JSON && !v.cmd.Verbose
 	look := time.NewTicker(250 * time.Millisecond)
@@ -54,7 +54,7 @@ func (v *show) watch(ended <-chan struct{}) {
 	}
 }
 
-// screen is the lines of a terminal of that size: what is most important first, then as many of the last mishaps as find room.
+// screen returns the lines for a terminal of that size: the most important first, then as many of the last mishaps as find room.
 func (v *show) screen(s chaos.State, columns, rows int) []string {
 	lines := []string{fmt.Sprintf("Postrider, while things break   seed %d   %s: %s", v.seed, strings.TrimSpace(clock(s.Elapsed)), s.Phase)}
 	if v.monitor != "" {
@@ -107,7 +107,7 @@ func incident(i chaos.Incident) string {
 	return fmt.Sprintf("%s  %-38s %s %s", clock(i.At), i.Text, i.Then, took)
 }
 
-// quietly tells the latency of the time in which nothing was broken.
+// quietly prints the latency of times without a mishap.
 func quietly(q chaos.Quiet) string {
 	if q.Events == 0 {
 		return "latency not measured yet"
@@ -137,7 +137,7 @@ type verdictBody struct {
 	scrutiny
 }
 
-// verdict prints how it ended. The error is silent where that says it all.
+// verdict prints the verdict. Its error is silent where the text has said it.
 func (v *show) verdict(verdict chaos.Verdict) error {
 	r, n := verdict.Report, len(verdict.Incidents)
 	body := verdictBody{

@@ -59,15 +59,15 @@ func sourceOf(ctx context.Context, pool *pgxpool.Pool, name string, info outboxI
 
 type statusCmd struct{ lookFlags }
 
-// statusBody is the JSON form of a status: the totals as the API has them, and where they come from.
+// statusBody is the JSON form of a status: the totals as the API has them, and their origin.
 type statusBody struct {
 	At      time.Time `json:"at"`
 	Schema  string    `json:"schema"`
 	Version int64     `json:"schema_version"`
 	ui.SummaryBody
-	// WatermarkError says why nothing is known of the watermark.
+	// WatermarkError says why the watermark is unknown.
 	WatermarkError string `json:"watermark_error,omitempty"`
-	// Canaries says what is wrong with canaries.
+	// Canaries holds the faults that canaries found.
 	Canaries []string `json:"canaries,omitempty"`
 	// WriteFaults says why writes fail or have no events.
 	WriteFaults []string `json:"write_faults,omitempty"`
@@ -117,11 +117,11 @@ func (c *statusCmd) Run(s *session) error {
 	return nil
 }
 
-// statusWidth is how wide the lines of a status may be.
+// statusWidth bounds the lines of a status.
 const statusWidth = 80
 
-// writeWhy says what keeps workers from delivering and what keeps events waiting, each
-// cause once with its partitions, and what ends it where that is known.
+// writeWhy prints why workers do not deliver and why events wait: each cause once, with its partitions, and with its cure where that
+// is known.
 func writeWhy(out io.Writer, snapshot ui.Snapshot) {
 	for _, c := range snapshot.Conditions() {
 		by := ""
@@ -157,7 +157,7 @@ func writeWhy(out io.Writer, snapshot ui.Snapshot) {
 	}
 }
 
-// writeWrapped breaks a text at spaces; what follows the first line is indented.
+// writeWrapped breaks a text at spaces and indents all lines but the first.
 func writeWrapped(out io.Writer, text string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {

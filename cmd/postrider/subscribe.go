@@ -14,12 +14,12 @@ import (
 )
 
 type subscription struct {
-	// apiPrefix is that of natspub.JetStream.
+	// apiPrefix is the argument of natspub.JetStream.
 	apiPrefix string
 	stream    string
 	filter    string
 	durable   string
-	// from is the delivery policy of a consumer that is made now.
+	// from is the delivery policy of a new consumer.
 	from jetstream.DeliverPolicy
 	// idle ends the subscription after so long without a message, once the stream says that it holds no more; 0: never.
 	idle time.Duration
@@ -30,20 +30,20 @@ var errConsumer = errors.New("cannot subscribe")
 // errStandsStill is returned when the stream holds messages that the consumer does not deliver.
 var errStandsStill = errors.New("the consumer stands still")
 
-// errUnseen is returned where the client keeps the next message to itself.
+// errUnseen is returned where the client does not deliver the next message.
 var errUnseen = errors.New("the next message cannot be read")
 
-// quietTime is how long nothing may come before the stream is asked whether it holds more. After a change of leaders a client may have no
-// request left with the server and hear its heartbeats all the same (nats-io/nats.go#2063).
+// quietTime is the silence after which the stream is asked for more messages. After a change of leaders a client may have no request left
+// at the server, yet hear its heartbeats (nats-io/nats.go#2063).
 const quietTime = 2 * time.Second
 
-// readHeartbeat is how often a broker with nothing to send says so. A consumer whose server is gone is noticed after two, and made anew.
+// readHeartbeat is the interval of an idle broker's heartbeats. After two missing ones the consumer is made anew.
 const readHeartbeat = 500 * time.Millisecond
 
-// subscribe hands the messages to receive, in order, until the context ends. ready is called when the consumer is there. A durable
-// subscription acknowledges what receive returned from. A consumer that stands still, whose server is silent, or of which a message was lost
-// on the way is left for a new one behind the last message. A connection that the client has given up ends it with an error, and so does a
-// stream that does not say, after the idle time, whether it holds more.
+// subscribe passes the messages to receive, in order, until the context ends. It calls ready when the consumer exists. A durable
+// subscription acknowledges each message when receive returns. A consumer that stalls, whose server is silent, or that lost a message on the
+// way, is replaced by one behind the last message. subscribe fails when the client gives the connection up, or when the stream does not
+// say, after the idle time, whether it holds more.
 func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(), receive func(jetstream.Msg) error) error {
 	js, err := natspub.JetStream(nc, sub.apiPrefix)
 	if err != nil {
@@ -73,23 +73,23 @@ func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(
 	}
 }
 
-// reader reads a stream with one consumer after the other.
+// reader reads a stream by consumers that follow each other.
 type reader struct {
 	subscription
 
 	js      jetstream.JetStream
 	receive func(jetstream.Msg) error
-	// last is the stream sequence of what was received last, or of the stream's end when the first consumer was made for what is new.
+	// last is the stream sequence of the last message, or of the stream's end when a first consumer began with new messages.
 	last uint64
-	// created is when the stream was made that last is a sequence of.
+	// created dates the stream of which last is a sequence.
 	created time.Time
-	// quiet is how long nothing may come before the stream is asked.
+	// quiet is the silence after which the stream is asked.
 	quiet time.Duration
 	// came dates the last message, or the making of the first consumer.
 	came time.Time
 }
 
-// closed says why nothing can be received on the connection any more; nil: it is there, or tried again.
+// closed returns why the connection has ended; nil: it is open, or the client reconnects.
 func (r *reader) closed() error {
 	if nc := r.js.Conn(); nc.IsClosed() {
 		return fmt.Errorf("receive from stream %s: %w", r.stream, cmp.Or(nc.LastError(), nats.ErrConnectionClosed))
@@ -97,8 +97,8 @@ func (r *reader) closed() error {
 	return nil
 }
 
-// another makes a consumer behind the last message, as soon as the stream can be reached; nil when the context, the connection or the
-// idle time ends before.
+// another makes a consumer behind the last message once the stream can be reached; nil if the context, the connection or the idle time
+// ends before.
 func (r *reader) another(ctx context.Context) (jetstream.Consumer, error) {
 	for ctx.Err() == nil && r.closed() == nil {
 		attempt, cancel := context.WithTimeout(ctx, max(r.quiet, quietTime))
@@ -118,10 +118,10 @@ func (r *reader) another(ctx context.Context) (jetstream.Consumer, error) {
 	return nil, r.closed()
 }
 
-// idled says that the idle time is over.
+// idled reports whether the idle time is over.
 func (r *reader) idled() bool { return r.idle > 0 && time.Since(r.came) >= r.idle }
 
-// unknown is the end of a subscription whose stream does not say, after the idle time, whether it holds more; nil: it goes on.
+// unknown returns the error of a stream that does not say, after the idle time, whether it holds more; nil: the subscription goes on.
 func (r *reader) unknown(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || !r.idled() {
 		return nil
@@ -129,7 +129,7 @@ func (r *reader) unknown(ctx context.Context, err error) error {
 	return fmt.Errorf("nothing came for %s, and stream %s does not say whether it holds more: %w", r.idle, r.stream, err)
 }
 
-// read receives until the context ends, a message cannot be taken, or the consumer stands still.
+// read receives until the context ends, receive fails, or the consumer stalls.
 func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(2000), jetstream.PullHeartbeat(readHeartbeat))
 	if err != nil {
@@ -144,7 +144,7 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && r.closed() != nil: // whatever else it says
+		case err != nil && r.closed() != nil: // whatever the other error is
 			return r.closed()
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed):
 			return nil
@@ -162,7 +162,7 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 			}
 			return errStandsStill
 		case errors.Is(err, jetstream.ErrNoHeartbeat) && r.durable != "":
-			continue // the broker is away; the iterator asks again
+			continue // the broker is away; the iterator retries
 		case errors.Is(err, jetstream.ErrNoHeartbeat), errors.Is(err, jetstream.ErrConsumerDeleted) && r.durable == "":
 			return errStandsStill
 		case err != nil:
@@ -177,7 +177,7 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 			return fmt.Errorf("receive from stream %s: %w", r.stream, err)
 		}
 		if received++; r.durable == "" && meta.Sequence.Consumer != received {
-			return errStandsStill // one was lost on the way
+			return errStandsStill // a message was lost on the way
 		}
 		if err := r.receive(msg); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 	}
 }
 
-// passUnseen receives what the client keeps to itself, up to the first message that it delivers. A durable consumer cannot be moved past it.
+// passUnseen receives the messages that the client does not deliver, up to the first that it does. A durable consumer cannot skip them.
 func (r *reader) passUnseen(ctx context.Context) error {
 	for ctx.Err() == nil {
 		ask, cancel := context.WithTimeout(ctx, quietTime)
@@ -208,7 +208,7 @@ func (r *reader) passUnseen(ctx context.Context) error {
 	return nil
 }
 
-// named says which message a durable consumer cannot get past, if there is one; else it is the error itself.
+// named returns an error that names the message on which a durable consumer is stuck; without one, err.
 func (r *reader) named(ctx context.Context, err error) error {
 	ask, cancel := context.WithTimeout(ctx, quietTime)
 	defer cancel()
@@ -218,7 +218,7 @@ func (r *reader) named(ctx context.Context, err error) error {
 		if missing != nil {
 			return err
 		}
-		after = max(after, consumer.CachedInfo().AckFloor.Stream) // what was received may not be acknowledged yet
+		after = max(after, consumer.CachedInfo().AckFloor.Stream) // received messages may not be acknowledged yet
 	}
 	if msg, _ := natspub.Unseen(ask, r.js, r.stream, r.filter, after); msg != nil {
 		return fmt.Errorf("%[3]w: message %[2]d of stream %[1]s has a header Status and no payload, which NATS clients take for an answer of the server: "+
@@ -227,17 +227,17 @@ func (r *reader) named(ctx context.Context, err error) error {
 	return err
 }
 
-// leave removes a consumer that nobody reads any more; the server does so after a minute.
+// leave removes an unread consumer; the server would do so after a minute.
 func (r *reader) leave(ctx context.Context, consumer jetstream.Consumer) {
 	if r.durable != "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = r.js.DeleteConsumer(ctx, r.stream, consumer.CachedInfo().Name) // as it goes by itself
+	_ = r.js.DeleteConsumer(ctx, r.stream, consumer.CachedInfo().Name) // the server removes it anyway
 }
 
-// behind tells whether the stream holds messages that were not received.
+// behind reports whether the stream holds messages not yet received.
 func (r *reader) behind(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, quietTime)
 	defer cancel()
@@ -263,7 +263,7 @@ func (r *reader) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// ordered makes a consumer as the client's ordered ones are. Those make themselves anew, and wait 10 s for a server that is gone.
+// ordered makes a consumer like the client's ordered ones, which make themselves anew and wait 10 s for a lost server.
 func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
 	config := jetstream.ConsumerConfig{
 		FilterSubject: r.filter, DeliverPolicy: r.from, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
@@ -274,7 +274,7 @@ func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	info := stream.CachedInfo()
 	switch {
-	case !r.created.IsZero() && !r.created.Equal(info.Created): // all of it is new
+	case !r.created.IsZero() && !r.created.Equal(info.Created): // all its messages are new
 		r.last, config.DeliverPolicy = 0, jetstream.DeliverAllPolicy
 	case r.created.IsZero() && r.from == jetstream.DeliverNewPolicy:
 		r.last = info.State.LastSeq
@@ -288,7 +288,7 @@ func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
 	return r.js.CreateConsumer(ctx, r.stream, config)
 }
 
-// eventsFilter is the subject filter that fits a template.
+// eventsFilter returns the subject filter of a template.
 func eventsFilter(template string) (string, error) {
 	subject, err := natspub.ParseSubject(template)
 	if err != nil {

@@ -101,7 +101,7 @@ func (c *tailCmd) Run(s *session) error {
 	return t.report(s)
 }
 
-// ask completes the flags from the database, if there is one: whoever has none, or one without an outbox, reads what the flags say.
+// ask completes the flags from the database. Without one, or without an outbox there, the flags alone count.
 func (c *tailCmd) ask(ctx context.Context) error {
 	var info outboxInfo
 	if (c.Stream == "" || c.Subject == "" && c.Filter == "") && c.given() {
@@ -130,10 +130,10 @@ type tail struct {
 	terminal bool
 }
 
-// lateShown is how many late messages are told one by one; the end counts all.
+// lateShown bounds the late messages that are printed one by one; the end counts all.
 const lateShown = 10
 
-// late tells of a message that came after newer ones of its partition.
+// late prints a message that came after newer ones of its partition.
 func (t *tail) late(f ledger.Fault) {
 	if t.lateOnes++; t.lateOnes <= lateShown {
 		fmt.Fprintf(t.err, "late %s\n", f)
@@ -188,7 +188,7 @@ func (t *tail) print(msg jetstream.Msg, m ledger.Message) error {
 	}
 }
 
-// bodyOf is the payload without the relay's compression; one that another program compressed stays as it is.
+// bodyOf returns the payload without the relay's compression; another program's compression stays.
 func bodyOf(msg jetstream.Msg) []byte {
 	body, err := codec.Body(msg.Headers(), msg.Data(), 0)
 	if err != nil {
@@ -197,7 +197,7 @@ func bodyOf(msg jetstream.Msg) []byte {
 	return body
 }
 
-// jsonPayload is the payload when it is JSON, else a JSON string or, for bytes that are no text, base64 in one.
+// jsonPayload returns a payload of JSON as it is, text as a JSON string, and other bytes as base64 in one.
 func jsonPayload(data []byte) json.RawMessage {
 	if json.Valid(data) {
 		return data
@@ -213,7 +213,7 @@ func jsonPayload(data []byte) json.RawMessage {
 	return text
 }
 
-// tailReport is the verdict: what a subscriber alone can know. What was committed, and how long it took, it cannot.
+// tailReport is the verdict of a subscriber, who knows neither the committed events nor their latency.
 type tailReport struct {
 	OK         bool `json:"ok"`
 	Received   int  `json:"received"`
@@ -223,7 +223,7 @@ type tailReport struct {
 	Duplicates int  `json:"duplicates"`
 	Altered    int  `json:"altered"`
 	Epochs     int  `json:"epoch_faults"`
-	// Late came after newer events of their partition; null with --ordering stream.
+	// Late counts events after newer ones of their partition; null with --ordering stream.
 	Late        *int           `json:"late_in_partition"`
 	Replayed    int            `json:"replayed"`
 	Redelivered int            `json:"redelivered"`

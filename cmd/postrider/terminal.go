@@ -16,10 +16,10 @@ import (
 	"golang.org/x/term"
 )
 
-// fullWidth is an output whose tables are as wide as their cells, also on a terminal.
+// fullWidth is an output with tables as wide as their cells, even on a terminal.
 type fullWidth struct{ io.Writer }
 
-// terminal is the file behind an output, if that is a terminal.
+// terminal returns the file behind an output, if it is a terminal.
 func terminal(w io.Writer) (*os.File, bool) {
 	if full, is := w.(fullWidth); is {
 		w = full.Writer
@@ -39,7 +39,7 @@ func isTerminal(w io.Writer) bool {
 // terminalSize is 80 by 24 where a terminal does not say.
 func terminalSize(w io.Writer) (columns, rows int) {
 	if f, is := terminal(w); is {
-		columns, rows, _ = term.GetSize(int(f.Fd())) // 0 where it does not say
+		columns, rows, _ = term.GetSize(int(f.Fd())) // 0 where the terminal does not say
 	}
 	return cmp.Or(columns, 80), cmp.Or(rows, 24)
 }
@@ -47,22 +47,22 @@ func terminalSize(w io.Writer) (columns, rows int) {
 const (
 	// columnGap is the space between two columns.
 	columnGap = 2
-	// leastToken, leastTime and leastName bound how short words, times and the names of numbers are cut; leastProse how narrow a text is set.
+	// leastToken, leastTime, leastName and leastProse are the least widths of words, times, names of numbers and wrapped texts.
 	leastToken, leastTime, leastName, leastProse = 10, 12, 5, 24
 )
 
 type column struct {
 	name    string
 	cells   []string
-	numbers bool // set to the right
+	numbers bool // aligned to the right
 	prose   bool // wrapped, not cut
-	least   int  // to which width a word is cut
+	least   int  // the width to which a word may be cut
 	width   int
 	holds   int // the width of its widest cell
 }
 
-// fitTable renders rows in at most width columns; 0: in as many as it takes. Words are cut, texts wrapped, and columns that hold nothing
-// but nought are named below.
+// fitTable renders rows in at most width columns; 0: unlimited. It cuts words, wraps texts, and names columns that are empty or all
+// nought below.
 func fitTable(width int, header table.Row, rows []table.Row) string {
 	columns := make([]*column, len(header))
 	for i, name := range header {
@@ -132,7 +132,7 @@ var timeShape = regexp.MustCompile(`(\d{4})-(\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+
 
 var secondsShape = regexp.MustCompile(`(\d\d-\d\d \d\d:\d\d):\d\dZ$`)
 
-// shortenTimes leaves out the year that it is, and what is below a second.
+// shortenTimes leaves out the current year, and fractions of a second.
 func shortenTimes(columns []*column, now time.Time) {
 	year := now.UTC().Format("2006")
 	for _, c := range columns {
@@ -162,7 +162,7 @@ func total(columns []*column) (width int) {
 	return width - columnGap
 }
 
-// withoutEmpty leaves the first column and those that tell anything.
+// withoutEmpty keeps the first column and all that are not empty.
 func withoutEmpty(columns []*column) (full []*column, empty []string) {
 	for i, c := range columns {
 		if i == 0 || slices.ContainsFunc(c.cells, func(cell string) bool { return cell != "" && cell != "0" && cell != "0s" && cell != "–" }) {
@@ -174,7 +174,7 @@ func withoutEmpty(columns []*column) (full []*column, empty []string) {
 	return full, empty
 }
 
-// cut makes the widest column narrower, again and again, until all fit or none can be cut further. The names of numbers come last.
+// cut narrows the widest column repeatedly, until all fit or none can be cut further. The names of numbers come last.
 func cut(columns []*column, width int) {
 	for total(columns) > width {
 		var widest *column
@@ -208,7 +208,7 @@ func cut(columns []*column, width int) {
 
 var uuidShape = regexp.MustCompile(`^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$`)
 
-// shortened is a word of at most width columns. Of an id the end stays, by which commands find it.
+// shortened cuts a word to at most width columns. An id keeps its end, by which commands find it.
 func shortened(word string, width int) string {
 	if text.StringWidthWithoutEscSequences(word) <= width {
 		return word
@@ -226,7 +226,7 @@ func shortened(word string, width int) string {
 	return string(runes) + "…"
 }
 
-// wrapped breaks a text at spaces; a word that is longer than a line goes on in the next.
+// wrapped breaks a text at spaces; a word longer than a line goes on in the next.
 func wrapped(long string, width int) []string {
 	lines := strings.Split(text.WrapSoft(long, max(width, 1)), "\n")
 	for i := range lines {

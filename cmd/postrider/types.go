@@ -34,10 +34,10 @@ type typesFlags struct {
 	databaseFlags
 	JSON bool `help:"Print JSON." name:"json"`
 
-	info outboxInfo // known when the database is open
+	info outboxInfo // known once the database is open
 }
 
-// with opens the store and has it do its work.
+// with opens the store and runs do with it.
 func (f *typesFlags) with(s *session, do func(*contracts.Store) error) error {
 	pool, info, err := f.outbox(s.ctx, "postrider types", 1)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f typeFlags) options() contracts.Options {
 type typeBody struct {
 	Type    string `json:"event_type"`
 	Checked bool   `json:"checked"`
-	// Before is what was registered before.
+	// Before is the replaced registration.
 	Before *contracts.Contract `json:"before,omitempty"`
 	DryRun bool                `json:"dry_run"`
 }
@@ -219,7 +219,7 @@ func (t *schemaText) UnmarshalYAML(n *yaml.Node) error {
 // numberAsWritten matches a number that asWritten kept from losing digits.
 var numberAsWritten = regexp.MustCompile(`"\\u0000([^"]*)"`)
 
-// asWritten has scalars of YAML mean what their JSON means: dates and keys are texts, numbers keep their digits.
+// asWritten makes scalars of YAML mean the same as in JSON: dates and keys are texts, numbers keep their digits.
 func asWritten(n *yaml.Node, key bool) {
 	switch tag := n.ShortTag(); {
 	case n.Kind == yaml.ScalarNode && (key && tag != "!!merge" || tag == "!!timestamp"):

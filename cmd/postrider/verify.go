@@ -34,15 +34,15 @@ const (
 	verifyPartitions = 16
 	// verifyProducers append at once: only then can one commit pass another.
 	verifyProducers = 4
-	// verifyBehind is how long an event may wait while delivery counts as caught up: slow servers break no promise.
+	// verifyBehind bounds an event's wait while delivery counts as caught up: slow servers break no promise.
 	verifyBehind = 2 * time.Second
-	// takeoverGrace is how much longer than a lease a crash may keep a partition without owner.
+	// takeoverGrace bounds the time beyond a lease for which a crash may leave a partition without owner.
 	takeoverGrace = 2 * time.Second
-	// throughVariable tells a worker of the proxy by way of which it connects to anything.
+	// throughVariable names the proxy for all connections of a worker.
 	throughVariable = "POSTRIDER_VERIFY_THROUGH"
 	// postgresServer and natsServer are the kinds of servers that the proxy knows.
 	postgresServer, natsServer = "PostgreSQL", "NATS"
-	// batchEnd is the header of the message that has NATS store a batch.
+	// batchEnd is the header of a batch's last message, which makes NATS store it.
 	batchEnd = "Nats-Batch-Commit"
 )
 
@@ -72,7 +72,7 @@ func (c *verifyCmd) validate() error {
 	return nil
 }
 
-// verification is a show on servers that are somebody's: it breaks no server, and what it makes there it removes.
+// verification is a show on a user's servers: it breaks no server, and removes all that it makes there.
 type verification struct {
 	*show
 
@@ -135,8 +135,8 @@ func (v *verification) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// prepareScratch makes schema and stream, and has them removed at the end, whatever that is. An interruption waits until they are there: of
-// what is under way nobody would know whether it is there.
+// prepareScratch makes schema and stream, which any end removes. An interruption waits until both exist: cut off amid the making, nobody
+// would know.
 func (v *verification) prepareScratch(ctx context.Context) error {
 	v.say("Scratch      schema and stream %s, removed at the end", v.scratch.name)
 	v.stops = append(v.stops, func() {
@@ -219,7 +219,7 @@ func (v *verification) startProxied(ctx context.Context) error {
 		proxy.Hold(crew, natsServer, postgresServer), proxy.Late(crew, natsServer, batchEnd, conditional), proxy.Cut(postgresServer), proxy.Cut(natsServer))
 }
 
-// doctor is what `doctor` finds while the workers run.
+// doctor returns the findings of `doctor` while the workers run.
 func (v *verification) doctor(s *session) ([]finding, error) {
 	c := doctorCmd{
 		databaseFlags: databaseFlags{DatabaseURL: v.cmd.DatabaseURL, Schema: v.cmd.Schema}, natsFlags: v.flags.natsFlags,

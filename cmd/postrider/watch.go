@@ -15,10 +15,10 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// levelErrorsOnly leaves standard error to what ends the program.
+// levelErrorsOnly limits the log to errors, which end the program.
 const levelErrorsOnly = slog.LevelError
 
-// tick is what a worker did in one second, as one JSON line.
+// tick counts a worker's deliveries of one second, as one JSON line.
 type tick struct {
 	At        time.Time `json:"at"`
 	Worker    string    `json:"worker_id"`
@@ -44,7 +44,7 @@ type tick struct {
 	LastError string    `json:"last_error,omitempty"`
 }
 
-// eachSecond calls until the context ends, and once more then.
+// eachSecond calls do each second until the context ends, and once more then.
 func eachSecond(ctx context.Context, do func(now time.Time, took time.Duration)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -79,7 +79,7 @@ func watch(ctx context.Context, w *running, how view, window time.Duration, out 
 	})
 }
 
-// tick tells what came about between two looks.
+// tick returns the differences between two readings.
 func (w *running) tick(now time.Time, took time.Duration, before, s delivery.Stats, was, state coordinator.State) tick {
 	t := tick{
 		At: now.UTC(), Worker: w.ID().String(),
@@ -103,7 +103,7 @@ func perSecond(n int64, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// newestError is empty where the last one came before that time.
+// newestError returns the last error if it came within took, else "".
 func newestError(s delivery.Stats, now time.Time, took time.Duration) string {
 	if len(s.Errors) > 0 && now.Sub(s.Errors[0].At) < took {
 		return redact(s.Errors[0].Text)
@@ -111,7 +111,7 @@ func newestError(s delivery.Stats, now time.Time, took time.Duration) string {
 	return ""
 }
 
-// inSeconds is a duration as JSON has it everywhere, to the millisecond.
+// inSeconds is the form of all durations in JSON, to the millisecond.
 func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
 func numbers(ids []partition.ID) []int {
@@ -158,7 +158,7 @@ func (w *running) screen(s delivery.Stats, perSecond float64) string {
 	return b.String()
 }
 
-// lag is empty before the first claim, and where only streams are kept in order.
+// lag is empty before the first claim, and with --ordering stream.
 func lag(w delivery.Watermark) string {
 	if w == (delivery.Watermark{}) {
 		return "–"

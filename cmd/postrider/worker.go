@@ -17,15 +17,15 @@ import (
 	"github.com/postrider/postrider/worker"
 )
 
-// running is a worker of this process, for those who watch it.
+// running is a worker of this process, for its screens and ticks.
 type running struct {
 	*worker.Worker
 	ended chan struct{}
-	err   error // with which it ended
+	err   error // the error of its end
 }
 
-// newWorker wires what is the program's around a worker: metrics of the process, traces, and its life. The app's Start joins the cluster,
-// its Stop drains, releases and leaves.
+// newWorker wires a worker with the process's metrics and traces. The app's Start joins the cluster, its Stop drains, releases and
+// leaves.
 func newWorker(ctx context.Context, c worker.Config, w **running) *fx.App {
 	return fx.New(
 		fx.Supply(c, fx.Annotate(ctx, fx.As(new(context.Context)))),
@@ -48,7 +48,7 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// openWorker has the worker run from the app's start to its stop.
+// openWorker makes the worker run from the app's start to its stop.
 func openWorker(ctx context.Context, lc fx.Lifecycle, c worker.Config, registry *prometheus.Registry, t *traces) (*running, error) {
 	c.Registerer = registry
 	if t != nil {
@@ -86,7 +86,7 @@ func openWorker(ctx context.Context, lc fx.Lifecycle, c worker.Config, registry 
 	return r, nil
 }
 
-// refusedFor makes a refusal of what wraps cause.
+// refusedFor makes a refusal of an error that wraps cause.
 func refusedFor(cause, err error) error {
 	if errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", errRefused, err)

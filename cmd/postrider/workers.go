@@ -33,7 +33,7 @@ func (c *workersListCmd) Run(s *session) error {
 	return answerRows(s.stdout, c.JSON, snapshot.WorkerBodies(), table.Row{"worker", "host", "pid", "version", "state", "ttl left", "owned", "desired"}, rows)
 }
 
-// stateShown tells of a drain from the moment it was asked for.
+// stateShown names a drain from its request on.
 func stateShown(w ui.Worker) string {
 	if w.DrainRequestedAt != nil && w.State == ui.WorkerActive {
 		return "active, asked to drain"

@@ -94,7 +94,7 @@ func olderDatabase() []mutant {
 		{
 			name: "resize-without-a-fence", promise: "P4", breaks: "a resize goes on where workers refuse the stream, and what is under way is published twice",
 			test: command{pkg: "cmd/postrider", run: "^TestDoctorLooksAsTheWorkersPublish$"}, says: "status 0, want 2",
-			edits: []edit{{"cmd/postrider/resize.go", "if err != nil { // as workers refuse it", "if stream == nil { // as workers refuse it"}},
+			edits: []edit{{"cmd/postrider/resize.go", "if err != nil { // workers refuse it, too", "if stream == nil { // as workers refuse it"}},
 		},
 		{
 			name: "resize-of-an-older-database", promise: "P5", breaks: "a resize right after a failover is refused by the stream's epochs",
