@@ -8,8 +8,8 @@
 //
 // The loop reconciles on every doorbell, when a lease that it waits for runs out, and at least every Interval. Workers compute their plans
 // each from its own snapshot; two that see different members only delay each other, because a plan grants nothing: the lease row does. The
-// members are read each time, the leases only when they may be different from what was seen last, in large clusters (see docs/scaling.md,
-// where hundreds of coordinators are simulated).
+// members are read each time; large clusters read the leases only when they may have changed (docs/scaling.md, where hundreds of
+// coordinators are simulated).
 //
 // # Invariants
 //
@@ -19,7 +19,7 @@
 //   - Each partition is released as soon as it is idle, together with those that
 //     are idle then; none waits for a slower one.
 //   - The heir's doorbell is rung after the release, never before.
-//   - An acquisition is not cut by a stop: what the database grants is known here.
+//   - An acquisition is not cut by a stop: the worker knows each lease that the database grants.
 //   - A worker that is not a member by the database's clock acquires nothing; it
 //     keeps what it holds.
 //   - A worker that an operator asked to drain gives everything back and takes

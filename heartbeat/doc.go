@@ -1,4 +1,4 @@
-// Package heartbeat owns the table outbox_workers: who takes part in the cluster right now.
+// Package heartbeat owns the table outbox_workers: the members of the cluster right now.
 //
 // # Model
 //

@@ -8,8 +8,8 @@
 //	err = consumer.Run(ctx)
 //
 // One transaction locks the row of the message's stream, looks the message up, runs the handler and records both, so that an effect is
-// there exactly when its record is. What a handler does outside of that transaction is not covered. Process and ProcessBatch do it for
-// messages from anywhere, Consumer for a JetStream stream, Call for requests whose senders number them.
+// there exactly when its record is. A handler's effects outside of that transaction are not covered. Process and ProcessBatch do it
+// for messages from anywhere, Consumer for a JetStream stream, Call for requests whose senders number them.
 //
 // # What decides
 //
@@ -44,11 +44,11 @@
 //
 // An error undoes the handler's effects. Final errors are dead at once, others are tried again after min(base·factor^(n-1), max) and are
 // dead after MaxAttempts. The message is parked with its payload, and so is every later one of its stream, in version order; other streams
-// go on. Parked messages need JetStream no more. Whoever retries holds the lock of the stream, so that retries run in any process. An
-// outage of the database, a deadlock, a session that ends or a context that ends counts no attempt: Process returns an error, and a
-// Consumer tries again. A handler that panics, takes longer than HandlerTimeout, ends the transaction or passes over an error of the
-// database has failed, and so has one that leaves rows open or something that a deferred constraint or trigger refuses. What the inbox's
-// own tables cannot hold of a message is no outage: it is malformed, parked messages are dead.
+// go on. Parked messages need JetStream no more. A retry holds the lock of the stream, and so may run in any process. An outage of the
+// database, a deadlock, a session that ends or a context that ends counts no attempt: Process returns an error, and a Consumer tries
+// again. A handler that panics, takes longer than HandlerTimeout, ends the transaction or passes over an error of the database has failed,
+// and so has one that leaves rows open or something that a deferred constraint or trigger refuses. A message that the inbox's tables
+// cannot hold is no outage: it is malformed, and dead if it was parked.
 //
 // A handler that ends its process costs nothing to look for: two readers that were lost with a lane, and no message dealt
 // with between them, make the third begin the lane's messages one by one, each behind a committed mark in the lane's row.

@@ -1,4 +1,4 @@
-// Package lease owns the tables outbox_partitions, who may deliver a partition, and outbox_ownership, who could before.
+// Package lease owns the tables outbox_partitions, with the owner of each partition, and outbox_ownership, with its former ones.
 //
 // # Model
 //
@@ -30,15 +30,15 @@
 // A renewal that fails changes nothing; trust runs out by itself. A renewal that finds another epoch in the row ends the lease at once. A
 // row that somebody else holds locked is passed over, and only its lease runs out. A release that fails leaves the row to its TTL. The
 // answer to an acquisition may be lost: a worker that ends frees every row that still carries its name (Disown). A writer whose
-// compare-and-set finds no row was fenced: it must drop what it did and end the lease with Lost.
+// compare-and-set finds no row was fenced: it must drop its work and end the lease with Lost.
 //
 // # History
 //
-// The statement that takes, gives back or removes leases writes what it did into outbox_ownership: one row for all that it found alike, so
-// that moving thousands of partitions costs a few rows: 0.15 ms a statement, a tenth more for 1,024 leases than without. Both happen or
-// neither. Hosts are written down, since the rows of workers go. A lease that runs out is told when somebody takes it: nobody else acts on
-// it. A raised epoch moves nothing; the next acquisition shows it. What an owner or a resize gave back is remembered in the row
-// (released_by) until the next one takes it. pgstore.Sweeper removes what is too old.
+// The statement that takes, gives back or removes leases also writes outbox_ownership: both happen or neither. One row serves all leases
+// that it found alike, so moving thousands of partitions costs a few rows: 0.15 ms a statement, a tenth more for 1,024 leases. Hosts are
+// written down, since the rows of workers go. A lease that ran out gets its row when it is taken: nobody acts on it before. A raised epoch
+// moves nothing; the next acquisition shows it. The lease row remembers who gave it back (released_by) until the next acquisition.
+// pgstore.Sweeper removes old rows.
 //
 // # Without leasing
 //

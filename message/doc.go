@@ -1,9 +1,9 @@
-// Package message is the wire format: what a message of Postrider carries beside its body, and how it is read.
+// Package message is the wire format: the headers of a message of Postrider, and their reading.
 //
 // # Model
 //
 // The relay publishes the payload byte for byte, and says in headers which event it is: its id, its sequence and partition, its
-// stream and its version there, its type. Generation, epoch and the rest are there where they say something. FromJetStream reads
+// stream and its version there, its type. Generation, epoch and the rest are there where they have a value. FromJetStream reads
 // a message of the stream, Parse one from elsewhere. With CloudEvents the headers of that standard's binary mode come beside
 // ours. Package codec takes compression off; Parse does it by itself.
 //

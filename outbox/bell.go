@@ -33,8 +33,8 @@ func BellSubject(schema string) string {
 	return subject.String()
 }
 
-// BellBody names the partitions of what was appended, each once (partition.ID.Append). It is nil, which names
-// none and rings for all, when nothing was queued.
+// BellBody names the partitions of appended events, each once (partition.ID.Append). It is nil, which rings for all partitions, when nothing
+// was queued.
 func BellBody(appended ...Appended) []byte {
 	var body []byte
 	seen := map[partition.ID]bool{}

@@ -14,7 +14,7 @@ import (
 )
 
 // columns holds the events of one call the way outbox_append_batch takes them: one array per column. A column that no event uses stays nil,
-// which saves the database a look at each entry.
+// which saves the database work for each entry.
 type columns struct {
 	streams    []string
 	types      []string
@@ -57,7 +57,7 @@ func (p *Producer) columns(events []Event) (*columns, error) {
 	return c, nil
 }
 
-// routingKey is what the partition is computed from.
+// routingKey returns the key that decides the partition.
 func (p *Producer) routingKey(e Event) string {
 	if e.PartitionKey == "" && p.cfg.Partitioner != nil {
 		e.PartitionKey = p.cfg.Partitioner(e)
@@ -125,7 +125,7 @@ func (c *columns) arguments() pg.Args {
 	}
 }
 
-// texts are the arguments with each array as PostgreSQL writes it: of arrays, text is all that drivers of database/sql agree on.
+// texts returns the arguments with each array in PostgreSQL's text form: the only one that all drivers of database/sql agree on.
 func (c *columns) texts() (pg.Args, error) {
 	args, types := c.arguments(), pgtype.NewMap()
 	for name, array := range map[string]uint32{

@@ -7,10 +7,10 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// DefaultMaxPayloadBytes is the limit that a migrated database starts with: the most of a message that NATS advises, 8 MiB.
+// DefaultMaxPayloadBytes is the limit of a migrated database: the longest message that NATS advises, 8 MiB.
 const DefaultMaxPayloadBytes = 8 << 20
 
-// Config says how a Producer appends.
+// Config has the settings of a Producer.
 type Config struct {
 	// Schema holds the outbox tables. Defaults to "public".
 	Schema string

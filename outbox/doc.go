@@ -4,8 +4,8 @@
 // # Model
 //
 // An event belongs to a stream and gets the stream's next version. It is stored in the table events; unless it is audit-only, a pointer row
-// queues it for publication, in the partition that its routing key hashes to. Both rows are part of the caller's transaction: what rolls
-// back was never queued, and what commits is published at least once and in order.
+// queues it for publication, in the partition that its routing key hashes to. Both rows are part of the caller's transaction: rolled back
+// they were never queued, and committed the event is published at least once and in order.
 //
 //	appended, err := producer.AppendTx(ctx, tx, outbox.Event{
 //		StreamID: "order-17", Type: "order.paid", Payload: body,
@@ -26,8 +26,9 @@
 // # Failures
 //
 // Events are checked before anything is sent: ErrInvalidEvent and ErrPayloadTooLarge leave the transaction usable then, and nothing of the call
-// is written. Where the database says so, as with a lower max_payload_bytes, errors.As finds its answer, and the transaction has ended. Any error of the database, ErrVersionConflict among them, ends the transaction: roll back, read the stream again, decide
-// anew. A dedupe key that is taken is no error: Appended.Duplicate tells that the event is not new, and the first one is returned.
+// is written. Where the database says so, as with a lower max_payload_bytes, errors.As finds its answer, and the transaction has ended. Any
+// error of the database, ErrVersionConflict among them, ends the transaction: roll back, read the stream again, decide anew. A dedupe key that
+// is taken is no error: Appended.Duplicate is set, and the first event returned.
 //
 // An expected version is decided under READ COMMITTED, PostgreSQL's default. Under a stricter isolation a conflict shows as
 // ErrVersionConflict or as SQLSTATE 40001, which any append there has when the outbox was resized since the transaction began. Streams are locked until the transaction ends; a transaction that appends to several streams in

@@ -20,19 +20,19 @@ var (
 	// ErrVersionConflict: the stream has another version than was expected, or
 	// somebody else wrote that version first; see VersionConflictError.
 	ErrVersionConflict = errors.New("stream version conflict")
-	// ErrPayloadSchema: a payload does not fit the JSON Schema that its type is checked with; see PayloadSchemaError.
+	// ErrPayloadSchema: a payload does not fit the JSON Schema of its type; see PayloadSchemaError.
 	ErrPayloadSchema = errors.New("payload does not fit its schema")
 	// ErrDuplicateEvent: an event with this ID exists.
 	ErrDuplicateEvent = errors.New("event id exists")
 )
 
-// InvalidEventError names what is wrong with an event. It is an ErrInvalidEvent.
+// InvalidEventError names the fault of an event. It is an ErrInvalidEvent.
 type InvalidEventError struct {
 	// Index is the event's place among the arguments.
 	Index int
 	// Field is the field of Event, for example "StreamID" or "Metadata.Headers".
 	Field string
-	// Reason says what the rule is.
+	// Reason states the rule.
 	Reason string
 }
 
@@ -44,7 +44,7 @@ func (e *InvalidEventError) Error() string {
 // Unwrap makes errors.Is(err, ErrInvalidEvent) true.
 func (e *InvalidEventError) Unwrap() error { return ErrInvalidEvent }
 
-// VersionConflictError tells the versions. It is an ErrVersionConflict.
+// VersionConflictError has the versions. It is an ErrVersionConflict.
 type VersionConflictError struct {
 	Stream   string `json:"stream"`
 	Expected int64  `json:"expected"`
@@ -60,7 +60,7 @@ func (e *VersionConflictError) Error() string {
 // Unwrap gives ErrVersionConflict and the database's error.
 func (e *VersionConflictError) Unwrap() []error { return []error{ErrVersionConflict, e.cause} }
 
-// PayloadSchemaError tells what does not fit. It is an ErrPayloadSchema.
+// PayloadSchemaError has the fault. It is an ErrPayloadSchema.
 type PayloadSchemaError struct {
 	// Index is the event's place among the arguments.
 	Index int
@@ -68,12 +68,12 @@ type PayloadSchemaError struct {
 	Type string
 	// Pointer is a JSON pointer (RFC 6901) to the part of the payload; empty for the whole.
 	Pointer string
-	// Rule begins with the keyword of the schema, where it is about one, and says what it wants.
+	// Rule begins with the keyword of the schema, if there is one, and states the demand.
 	Rule  string
 	cause error
 }
 
-// Error implements error. Of the payload it tells names of properties alone.
+// Error implements error. Of the payload it quotes names of properties alone.
 func (e *PayloadSchemaError) Error() string {
 	return fmt.Sprintf("event %d: %s of type %q at %q: %s", e.Index, ErrPayloadSchema, e.Type, e.Pointer, e.Rule)
 }
@@ -81,7 +81,7 @@ func (e *PayloadSchemaError) Error() string {
 // Unwrap gives ErrPayloadSchema and the database's error.
 func (e *PayloadSchemaError) Unwrap() []error { return []error{ErrPayloadSchema, e.cause} }
 
-// unfit is what outbox_check_payload answered.
+// unfit reads the answer of outbox_check_payload.
 func unfit(detail string, cause error) error {
 	var told struct {
 		Type, Pointer, Rule string
@@ -93,7 +93,7 @@ func unfit(detail string, cause error) error {
 	return &PayloadSchemaError{Index: told.Position - 1, Type: told.Type, Pointer: told.Pointer, Rule: told.Rule, cause: cause}
 }
 
-// classify puts the sentinel in front of what the SQL functions answered.
+// classify puts the sentinel in front of the SQL functions' error.
 func classify(err error) error {
 	answer := answerOf(err)
 	switch {
@@ -117,7 +117,7 @@ func classify(err error) error {
 	return err
 }
 
-// answer is what the server said, whatever driver brought it; empty for other errors.
+// answer is the server's error, whatever driver brought it; empty for other errors.
 type answer struct{ code, detail, constraint string }
 
 func answerOf(err error) answer {

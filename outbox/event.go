@@ -11,14 +11,14 @@ import (
 // DefaultTopic is the topic of an event that names none.
 const DefaultTopic = "default"
 
-// Event is what a producer appends. Texts are UTF-8, at most 1024 bytes, without control characters.
+// Event is an event to append. Texts are UTF-8, at most 1024 bytes, without control characters.
 type Event struct {
 	// ID identifies the event everywhere, also at the consumer. Defaults to a new
 	// UUIDv7. An ID that exists is refused with ErrDuplicateEvent.
 	ID uuid.UUID
 	// StreamID names the stream: the aggregate, order or document. Required.
 	StreamID string
-	// Type says what happened, for example "order.paid". Required.
+	// Type names the fact, for example "order.paid". Required.
 	Type string
 	// Topic is the part of the subject before the type. Defaults to "default".
 	Topic string
@@ -26,9 +26,9 @@ type Event struct {
 	TenantID string
 	// DedupeKey is unique per topic: when it is taken, nothing is written and the first event is returned. Optional.
 	DedupeKey string
-	// PartitionKey replaces the stream id as what decides the partition, so that several streams share one; order between streams takes
+	// PartitionKey takes the stream id's place in the choice of the partition, so that several streams share one; order between streams takes
 	// ordering partition. A stream keeps that of its first event: the database refuses another one. Defaults to the stream's, for a first
-	// event to what Config.Partitioner says, else the stream id.
+	// event to Config.Partitioner's, else the stream id.
 	PartitionKey string
 	// Payload is the body of the message. nil is stored as an empty body.
 	Payload []byte
@@ -44,12 +44,12 @@ type Event struct {
 	AuditOnly bool
 }
 
-// Metadata says where an event comes from. The outbox stores its JSON.
+// Metadata is an event's origin. The outbox stores its JSON.
 type Metadata struct {
 	// TraceParent and TraceState are the W3C trace context (https://www.w3.org/TR/trace-context/).
 	TraceParent string `json:"traceparent,omitempty"`
 	TraceState  string `json:"tracestate,omitempty"`
-	// CorrelationID names the whole conversation, CausationID what led to this event.
+	// CorrelationID names the whole conversation, CausationID the cause of this event.
 	CorrelationID string `json:"correlation_id,omitempty"`
 	CausationID   string `json:"causation_id,omitempty"`
 	// Headers are sent as they are: at most 32 KiB and 1000, names of 1..128 token characters (RFC 9110 §5.6.2) no two alike but for case, that do not begin with Nats- or
@@ -70,10 +70,10 @@ var AnyVersion = Version{}
 // demands a new stream. A negative number is refused with ErrInvalidEvent.
 func ExactVersion(n int64) Version { return Version{number: n, exact: true} }
 
-// Exact returns the version that is demanded, and whether one is.
+// Exact returns the demanded version, and whether there is one.
 func (v Version) Exact() (number int64, ok bool) { return v.number, v.exact }
 
-// Appended is what became of an event.
+// Appended is the fate of an event.
 type Appended struct {
 	// Sequence is the global sequence, of the first event when Duplicate is set.
 	Sequence int64
@@ -81,7 +81,7 @@ type Appended struct {
 	EventID uuid.UUID
 	// StreamVersion is the event's version in its stream, 1 for the first; 0 where EventID is uuid.Nil.
 	StreamVersion int64
-	// Partition is where the event is queued; without meaning unless Enqueued.
+	// Partition is the event's queue; without meaning unless Enqueued.
 	Partition partition.ID
 	// Duplicate: the dedupe key was taken and nothing was written.
 	Duplicate bool

@@ -58,8 +58,8 @@ func (p *Producer) AppendTx(ctx context.Context, tx Tx, events ...Event) ([]Appe
 	return collect(rows, len(events))
 }
 
-// AppendSQL is AppendTx for database/sql, and so for the libraries on top of it. It works with the drivers of pgx, lib/pq and Bun, in each
-// of their modes: what it sends is text.
+// AppendSQL is AppendTx for database/sql, and so for the libraries on top of it. It sends text, and so works with the drivers of pgx, lib/pq
+// and Bun, in each of their modes.
 func (p *Producer) AppendSQL(ctx context.Context, tx SQLTx, events ...Event) ([]Appended, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -79,7 +79,7 @@ func (p *Producer) AppendSQL(ctx context.Context, tx SQLTx, events ...Event) ([]
 	return collect(rows, len(events))
 }
 
-// checked are the columns of events that may be appended in tx.
+// checked returns the columns of events that may be appended in tx.
 func (p *Producer) checked(tx any, events []Event) (*columns, error) {
 	columns, err := p.columns(events)
 	if err == nil {

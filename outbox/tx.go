@@ -15,16 +15,15 @@ type Tx interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// SQLTx is a transaction of database/sql: a *sql.Tx, a *sql.Conn after BEGIN, or what a library makes of them and hands the statement on as
-// it is.
+// SQLTx is a transaction of database/sql: a *sql.Tx, a *sql.Conn after BEGIN, or a library's wrapper that hands the statement on as it is.
 type SQLTx interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// ErrNoTransaction tells that a pool or an idle connection was given where a transaction belongs.
+// ErrNoTransaction: a pool or an idle connection was given where a transaction belongs.
 var ErrNoTransaction = errors.New("not in a transaction")
 
-// outside refuses what shows, without a round trip, that it is in no transaction.
+// outside refuses a tx that shows, without a round trip, that it is in no transaction.
 func outside(tx any) error {
 	const idle = 'I'
 	alone := false
@@ -35,7 +34,7 @@ func outside(tx any) error {
 		alone = tx.PgConn().TxStatus() == idle
 	case *pgxpool.Conn:
 		alone = tx.Conn().PgConn().TxStatus() == idle
-	case interface{ Stats() sql.DBStats }: // *sql.DB, and what embeds one
+	case interface{ Stats() sql.DBStats }: // *sql.DB, and its embedders
 		alone = true
 	}
 	if alone {

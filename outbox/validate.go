@@ -68,8 +68,8 @@ func plainText(s string) bool {
 		strings.Trim(s, " ") == s
 }
 
-// headerProblem returns which rule the headers break. Names and values come from
-// the caller and may be secret, so it quotes names only, and only valid ones.
+// headerProblem returns the rule that the headers break. Names and values come from the caller and may be secret, so it quotes names only,
+// and only valid ones.
 func headerProblem(headers map[string]string) string {
 	size := 0
 	known := make(map[string]bool, len(headers)) // in lower case

@@ -14,11 +14,11 @@
 //	fingerprint         a sum over the stream's rows as the last event left them
 //
 // Since only the head of a stream can fail, the state of a stream is that of its head, and there is no row per event: the journal, the
-// table events, is the queue. A message of JetStream is a doorbell that says which stream has which version; it is acknowledged when that
-// is written down. Its body is not used: the event is read from the journal, which is the truth, so that a message which comes twice, late,
-// out of order or not at all makes no difference. News of a stream that is being applied cannot be written down: its newest message waits,
-// and nothing waits for it. Every Config.SweepInterval a look at the ends of all streams finds what no message told of. No cursor over
-// sequences could do that: sequences do not become visible in their order.
+// table events, is the queue. A message of JetStream is a doorbell with a stream's version; it is acknowledged when that is stored. Its
+// body is not used: the event is read from the journal, which is the truth. So a message that comes twice, late, out of order or not at all
+// makes no difference. A version of a stream that is being applied cannot be stored: its newest message waits, and nothing waits for it.
+// Every Config.SweepInterval a look at the ends of all streams finds the versions that no message announced. No cursor over sequences could
+// do that: sequences do not become visible in their order.
 //
 //	message ─▶ announce ─▶ claim ─▶ ┌ one transaction ─────────────────────────────────────────┐
 //	sweep  ──▶    (wanted, due)     │ lock the row · read the events behind applied · Apply … · │
@@ -55,11 +55,11 @@
 //
 // # Failure handling
 //
-// An error of Apply undoes the batch. What comes before the event that failed is applied without it, and the event
-// waits min(2^(n-1) s, 5 min) after its nth failure; after the eighth, or at once for an error marked Permanent, it is
-// dead. A dead head is logged when it dies and at every sweep, and counted in outbox_projection_dead_heads; Requeue and
-// RequeueDead give it its attempts back. A panic is an error. A batch that takes longer than Config.LeaseTTL is
-// cut before the event that was being applied, and that event fails if it takes so long alone.
+// An error of Apply undoes the batch. The events before the failed one are applied without it, and that one waits
+// min(2^(n-1) s, 5 min) after its nth failure; after the eighth, or at once for an error marked Permanent, it is dead.
+// A dead head is logged when it dies and at every sweep, and counted in outbox_projection_dead_heads; Requeue and
+// RequeueDead give it its attempts back. A panic is an error. A batch that takes longer than Config.LeaseTTL is cut
+// before the event that was being applied, and that event fails if it takes so long alone.
 //
 // An error of the database that says nothing about the event (connection, deadlock, serialization, shutdown, disk full)
 // counts no attempt; the stream is tried again. While the database is away, workers ask for work every two seconds at
@@ -74,6 +74,6 @@
 // has failed like one that returned an error.
 //
 // Detect compares watermarks and fingerprints with the journal and names what is wrong by kind; Repair replays the streams. CheckIntegrity
-// rebuilds everything elsewhere and compares: it also finds rows that Apply would not write today. What it can't know is which of two
-// journals is right: when the database forgot events (kinds Ahead and Diverged), people decide.
+// rebuilds everything elsewhere and compares: it also finds rows that Apply would not write today. It cannot know the right one of two
+// journals: when the database forgot events (kinds Ahead and Diverged), people decide.
 package projection

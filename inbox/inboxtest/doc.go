@@ -21,5 +21,5 @@
 //
 // # Failure handling
 //
-// What a handler gets wrong fails the test and names the message. A database that cannot be used ends the test.
+// A handler's fault fails the test and names the message. A database that cannot be used ends the test.
 package inboxtest

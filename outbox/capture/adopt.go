@@ -12,45 +12,44 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Adoption says how the rows of an outbox table become events.
+// Adoption describes the events of an outbox table's rows.
 type Adoption struct {
 	// Table is schema.name, or a name in schema public.
 	Table string `json:"-"`
-	// Preset names a shape that is known: debezium, watermill. What else is given goes before it.
+	// Preset names a known shape: debezium, watermill. Other settings go before it.
 	Preset string `json:"preset,omitempty"`
-	// Map names for each column the field that it becomes, several with + between. Fields names them. COLUMN.KEY is what a JSON column has
-	// under a key.
+	// Map names the field of each column, several with + between; Fields lists them. COLUMN.KEY is the value of a JSON column under a key.
 	Map map[string]string `json:"map"`
-	// Topic, Stream and Type are what events have where no column says so, and where it holds nothing in a row. Without them such a row of a
-	// writer goes by the table's name, in topic default; one that waits is refused.
+	// Topic, Stream and Type are defaults for events whose column is missing or empty. Without them a writer's row goes by the table's name,
+	// in topic default; a waiting row is refused.
 	Topic  string `json:"topic,omitempty"`
 	Stream string `json:"stream,omitempty"`
 	Type   string `json:"type,omitempty"`
-	// Qualify puts the topic before the stream's id, "Order:17", for ids that are unique within a topic alone. Defaults to what the preset says.
+	// Qualify puts the topic before the stream's id, "Order:17", for ids that are unique within a topic alone. Defaults to the preset's.
 	Qualify *bool `json:"qualify,omitempty"`
-	// Order are the columns by which rows that wait are imported. Defaults to a column with a sequence, else one named created_at.
+	// Order are the columns by which waiting rows are imported. Defaults to a column with a sequence, else one named created_at.
 	Order []string `json:"-"`
-	// Where names columns with the values that rows must have, several with + between. Other rows are left alone.
+	// Where names columns with the required values of rows, several with + between. Other rows are left alone.
 	Where map[string]string `json:"where,omitempty"`
-	// Pending is a column that is NULL or false in rows that wait. Defaults to none: all rows wait.
+	// Pending is a column that is NULL or false in waiting rows. Defaults to none: all rows wait.
 	Pending string `json:"-"`
-	// NoImport leaves the rows that are there alone.
+	// NoImport leaves the existing rows alone.
 	NoImport bool `json:"-"`
-	// Anew has rows that wait become events although one is there of the same id and another content, or of another source with the same uuid
-	// and content. Without it they are refused, since nobody can tell whether they were told.
+	// Anew makes events of waiting rows despite an event of the same id and another content, or of another source with the same uuid and
+	// content. Without it they are refused: nobody can know whether they were published.
 	Anew bool `json:"-"`
 	// Delete removes a row when its event is appended.
 	Delete bool `json:"delete,omitempty"`
 	// Source is the table's name at its first adoption; its events' ids are made from it.
 	Source string `json:"source,omitempty"`
 
-	unbroken bool // the trigger that is replaced saw each row that is chosen
+	unbroken bool // the replaced trigger saw each chosen row
 }
 
-// Fields are what a column can become.
+// Fields lists the fields of a column.
 var Fields = []string{"event_id", "stream_id", "topic", "type", "payload", "metadata", "headers", "tenant_id", "partition_key", "occurred_at"}
 
-// presets are the shapes of tables that are known.
+// presets are the shapes of known tables.
 var presets = map[string]Adoption{
 	"debezium": {
 		Map:     map[string]string{"id": "event_id", "aggregatetype": "topic", "aggregateid": "stream_id", "type": "type", "payload": "payload"},
@@ -62,26 +61,26 @@ var presets = map[string]Adoption{
 	},
 }
 
-// Presets are the names of the presets.
+// Presets returns the names of the presets.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
 // shape is an adoption that fits its table: expressions of a row by field.
 type shape struct {
 	columns map[string]column         // by field
 	of      func(value values) fields // but the payload
-	chosen  func(value values) string // which rows are meant, "" for all
+	chosen  func(value values) string // the condition of the chosen rows, "" for all
 	order   string
-	test    string // of rows that wait
-	unread  string // " OR …": which rows have JSON that no text can hold
+	test    string // of waiting rows
+	unread  string // " OR …": the condition of rows whose JSON no text can hold
 }
 
-// values are expressions of columns in a row, fields those of what its event has.
+// values are expressions of columns in a row, fields those of its event.
 type (
 	values func(column) string
 	fields map[string]string
 )
 
-// Adopt imports what waits in an outbox table and has its rows append events from then on, in one transaction that keeps writers out.
+// Adopt imports the waiting rows of an outbox table and makes its rows append events from then on, in one transaction that keeps writers out.
 func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) {
 	var done Done
 	err := s.transaction(ctx, o, func(tx pgx.Tx) error {
@@ -123,7 +122,7 @@ func (s *Store) Adopt(ctx context.Context, a Adoption, o Options) (Done, error) 
 	return done, err
 }
 
-// withPreset puts what the preset says where nothing else does.
+// withPreset fills empty settings from the preset.
 func (a *Adoption) withPreset(t *table) error {
 	if a.Preset == "" {
 		return nil
@@ -161,7 +160,7 @@ func (a *Adoption) withPreset(t *table) error {
 	return nil
 }
 
-// fit puts defaults in, and refuses what does not fit the table.
+// fit fills in defaults, and refuses settings that do not fit the table.
 func (a *Adoption) fit(t *table) (s shape, err error) {
 	if err := a.withPreset(t); err != nil {
 		return s, err
@@ -237,10 +236,10 @@ func typed(t *table, columns map[string]column) error {
 	return nil
 }
 
-// isUUID is a pattern of POSIX, asText a cast to what is compared byte by byte, whatever collation a column has.
+// isUUID is a POSIX pattern, asText a cast for comparison byte by byte, whatever collation a column has.
 const isUUID, asText = "'^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'", `::text COLLATE "C"`
 
-// expressions are what a row's event consists of; NULL where the row does not say.
+// expressions returns the parts of a row's event; NULL where the row has none.
 func (a *Adoption) expressions(t *table, columns map[string]column, value values) fields {
 	e := fields{
 		"of_headers": "false", "own_id": "NULL", "metadata": "NULL", "tenant_id": "NULL", "partition_key": "NULL", "occurred_at": "NULL",
@@ -278,7 +277,7 @@ func (a *Adoption) expressions(t *table, columns map[string]column, value values
 	return e
 }
 
-// or is a text, or the other where there is none; NULL if neither is there.
+// or returns a text, or the other where there is none; NULL if neither is there.
 func or(value, other string) string {
 	switch {
 	case value == "NULL" && other != "":
@@ -291,7 +290,7 @@ func or(value, other string) string {
 	return "nullif(" + value + ", '')"
 }
 
-// rowKey tells a row from the others of its table.
+// rowKey identifies a row within its table.
 func (a *Adoption) rowKey(t *table, id column, value values) string {
 	if t.distinct(id) {
 		return value(id) + "::text"
@@ -304,7 +303,7 @@ func (a *Adoption) rowKey(t *table, id column, value values) string {
 	return "json_build_array(" + strings.Join(list, ", ") + ")::text"
 }
 
-// chosen is the test of Where, of a row.
+// chosen returns the test of Where for a row.
 func (a *Adoption) chosen(t *table) (func(value values) string, error) {
 	var columns []column
 	for _, name := range slices.Sorted(maps.Keys(a.Where)) {

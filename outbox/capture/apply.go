@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// What Apply does with a capture.
+// The acts of Apply on a capture.
 const (
 	Created = "create"
 	Changed = "change"
@@ -17,7 +17,7 @@ const (
 	Kept    = "keep" // not in the list, and left alone
 )
 
-// Captures are those that there are, as Apply takes them. What is left of a table that was dropped is none.
+// Captures returns the existing captures in Apply's form. The rest of a dropped table's trigger is none.
 func (s *Store) Captures(ctx context.Context) (list []Capture, err error) {
 	all, err := s.list(ctx, s.db)
 	for _, t := range all {
@@ -36,8 +36,8 @@ func (s *Store) Captures(ctx context.Context) (list []Capture, err error) {
 	return list, err
 }
 
-// Apply makes the captures what the list says, in one transaction: what one does not say has its default. One of another table is
-// kept, and dropped with Options.Prune. It returns what differs and what is kept. Differences need Options.Confirmed.
+// Apply makes the captures equal to the list, in one transaction: a missing setting has its default. One of another table is kept, and
+// dropped with Options.Prune. It returns differing and kept ones. Differences need Options.Confirmed.
 func (s *Store) Apply(ctx context.Context, list []Capture, o Options) (all []Done, err error) {
 	unconfirmed := !o.DryRun && !o.Confirmed
 	o.Replace, o.DryRun = true, o.DryRun || unconfirmed

@@ -14,9 +14,9 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// backfilled counts the rows of a backfill that are done. It stands in the function's comment, so that it commits with each page's events.
+// backfilled counts the finished rows of a backfill. It stands in the function's comment, so that it commits with each page's events.
 type backfilled struct {
-	// Begun is the last sequence before: a row that has an event of a later one is told.
+	// Begun is the last sequence before: a row that has an event of a later one is done.
 	Begun int64 `json:"begun"`
 	// After is the key of the last row that was read.
 	After []string `json:"after,omitempty"`
@@ -55,8 +55,8 @@ func (s *Store) begins(ctx context.Context, tx pgx.Tx, t *table, c Capture, befo
 	return tx.QueryRow(ctx, "SELECT coalesce(max(sequence), 0) FROM "+schema+".events").Scan(&t.filled.Begun)
 }
 
-// backfill tells the rows page by page, with pauses of 10 ms to 1 s where one is refused. What is interrupted goes on after the last page that
-// was committed.
+// backfill appends the rows page by page, with pauses of 10 ms to 1 s where one is refused. An interrupted one goes on after the last
+// committed page.
 func (s *Store) backfill(ctx context.Context, c Capture, o Options, done *Done) error {
 	const shortest = 10 * time.Millisecond
 	alone, pause := false, shortest
@@ -95,8 +95,8 @@ type row struct {
 	Row    string
 }
 
-// backfillPage tells the rows that come next: those that nobody holds, up to the first that somebody does, or alone that one. So it waits for
-// no row while it holds others, and no writer is in a deadlock with it. A row whose lock it has cannot change, and if it did before has an event.
+// backfillPage appends the next rows: those that nobody locks, up to the first locked one, or alone that one. So it waits for no row while it
+// holds others: no writer can deadlock with it. A row under its lock cannot change, and has an event if it changed before.
 func (s *Store) backfillPage(ctx context.Context, tx pgx.Tx, asked string, alone bool) (filled backfilled, read int, err error) {
 	for setting := range strings.Lines(fixed + "\nSET row_security = off") {
 		if _, err := tx.Exec(ctx, strings.Replace(setting, "SET ", "SET LOCAL ", 1)); err != nil {
@@ -167,7 +167,7 @@ func (s *Store) backfillPage(ctx context.Context, tx pgx.Tx, asked string, alone
 	return filled, read, err
 }
 
-// next returns the next keys, and locks and returns the rows of them that nobody else has locked.
+// next returns the next keys, and locks and returns those rows that nobody else has locked.
 func (t *table) next(ctx context.Context, tx pgx.Tx, c Capture, named string, after []string, alone bool) (keys [][]string, rows []row, err error) {
 	var columns, texts, names []string
 	for _, key := range c.Key {
@@ -227,7 +227,7 @@ func (t *table) compared(columns, key []string, operator, last string) string {
 	return test(operator+"=") + " AND (" + test(operator) + " OR " + test("=") + " AND " + t.compared(columns[1:], key[1:], operator, last) + ")"
 }
 
-// appendRows appends the events of rows that have none since the backfill began. The rows are locked: what changed them shows by now.
+// appendRows appends the events of rows that have none since the backfill began. The rows are locked: their earlier changes are visible.
 func (s *Store) appendRows(ctx context.Context, tx pgx.Tx, rows []row, begun int64, topic, kind string) (int, error) {
 	found, err := s.sql.Since.Rows(ctx, tx, pg.Args{"begun": begun, "streams": each(rows, func(r row) string { return r.Stream })})
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *Store) appendRows(ctx context.Context, tx pgx.Tx, rows []row, begun int
 	return appended, err
 }
 
-// fitted is a stream's name as the trigger makes it.
+// fitted returns a stream's name as the trigger makes it.
 func fitted(text string) string {
 	return `(SELECT CASE WHEN octet_length(s) > 1024 OR s COLLATE "C" ~ E'^ | $|` + controls + `'
 		THEN ltrim(left(regexp_replace(s COLLATE "C", E'` + controls + `+', ' ', 'g'), 240)) || '~' || md5(s) ELSE s END FROM (SELECT ` + text + `) AS t (s))`

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// events are the trigger's. A key that is changed ends one row and begins another, also where updates are not told. UPDATE OF the key would
+// events returns the trigger's events. A changed key ends one row and begins another, also without captured updates. UPDATE OF the key would
 // not do: its columns could not be given another type.
 func (c *Capture) events() string {
 	var list []string
@@ -19,7 +19,7 @@ func (c *Capture) events() string {
 	return strings.Join(list, " OR ")
 }
 
-// chosen are the columns that were named, none for all.
+// chosen returns the named columns, none for all.
 func (c *Capture) chosen() []string {
 	if len(c.Columns) > 0 {
 		return c.Columns
@@ -27,7 +27,7 @@ func (c *Capture) chosen() []string {
 	return c.Exclude
 }
 
-// told keeps the columns that are told of those that a row of the catalog stands for: by their numbers or names.
+// told restricts a list to the captured columns, by their numbers or names in the catalog.
 func (c *Capture) told(what, list string) string {
 	if len(c.Columns) > 0 {
 		return what + " = ANY (" + list + ")"
@@ -35,7 +35,7 @@ func (c *Capture) told(what, list string) string {
 	return what + " <> ALL (" + list + ")"
 }
 
-// row sets a variable to the text of a row's captured columns. Parts of a row's JSON would not do: what is JSON may not be read by all of it.
+// row sets a variable to the text of a row's captured columns. Parts of a row's JSON would not do: not all JSON is readable for it.
 func (c *Capture) row(t *table, into, of string) string {
 	names := c.chosen()
 	if len(names) == 0 {
@@ -56,7 +56,7 @@ func (c *Capture) row(t *table, into, of string) string {
         END IF;`
 }
 
-// as tests whether columns have the names and types that they had. A plan that a session keeps fails for a column of another type.
+// as tests whether columns kept their names and types. A session's cached plan fails for a column of another type.
 func (t *table) as(which string, names []string) string {
 	var types []string
 	for _, one := range names {
@@ -66,7 +66,7 @@ func (t *table) as(which string, names []string) string {
 	return which + " = " + array(names) + " AND " + which + "_types = '{" + strings.Join(types, ",") + "}'::oid[]"
 }
 
-// stream sets a variable to the stream's id, which a key is made to fit. Where columns of the key became others, the statement is made with these.
+// stream sets a variable to the stream's id, which a key is made to fit. For changed key columns it is made with the new ones.
 func (c *Capture) stream(t *table, into, of string) string {
 	prefix, null := literal(t.String()+":")+" || ", ", '~d41d8cd98f00b204e9800998ecf8427e')" // the column may take NULL by now
 	value, later := "coalesce("+of+"."+identifier(c.Key[0])+"::text"+null, "($1).%I::text"
@@ -92,7 +92,7 @@ func (c *Capture) stream(t *table, into, of string) string {
 // controls matches the characters that outbox_bad_text refuses. A key is made to fit as outbox_adopted_name does it.
 const controls = `[\\u0001-\\u001f\\u007f-\\u009f]`
 
-// array is one of texts.
+// array returns an array of texts in SQL.
 func array(texts []string) string {
 	if len(texts) == 0 {
 		return "'{}'::text[]"
@@ -102,7 +102,7 @@ func array(texts []string) string {
 
 const found = "SELECT coalesce(array_agg(a.attname::text ORDER BY %[1]s), '{}'), coalesce(array_agg(a.atttypid ORDER BY %[1]s), '{}') INTO %[2]s, %[2]s_types\n          "
 
-// found sets a variable to the names that columns of the table have now, and another to their types.
+// found sets a variable to the current names of the table's columns, and another to their types.
 func (t *table) found(into string, names []string) string {
 	return fmt.Sprintf(found+`FROM unnest(%[3]s) WITH ORDINALITY AS u (number, place)
           JOIN pg_attribute AS a ON a.attrelid = %[4]d AND a.attnum = u.number AND NOT a.attisdropped`, "u.place", into, t.numbers(names), t.oid)
@@ -120,8 +120,8 @@ func (t *table) listed(names []string) string {
 	return "{" + strings.Join(list, ",") + "}"
 }
 
-// follow finds the names that columns have now, since PostgreSQL knows them by their numbers. A table that was restored has others; there
-// the names of before hold, unless a column came since, which may be one of those with another name.
+// follow finds the columns' current names by their numbers in PostgreSQL. A restored table has other numbers; there the former names hold,
+// unless a column came since, which may be one of those with another name.
 func (c *Capture) follow(t *table) string {
 	keys := t.found("keys", c.Key)
 	now, before, doubt := "", "", "false"
@@ -175,7 +175,7 @@ func (t *table) place() string {
 	return fmt.Sprintf("coalesce((SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %d), TG_RELID)::regclass", t.oid)
 }
 
-// body is that of the function.
+// body returns the function's body.
 func (c *Capture) body(t *table, template, calls string) string {
 	tell := func(operation, stream, payload string) string {
 		if !c.tells(operation) {

@@ -13,35 +13,35 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Capture says which changes of a table become events, and how.
+// Capture describes the events of a table's changes.
 type Capture struct {
 	// Table is schema.name, or a name in schema public.
 	Table string `json:"-" yaml:"-"`
 	// Key are the columns whose values name the row's stream; they may not be NULL. Defaults to the primary key.
 	Key []string `json:"key"`
-	// Columns are those that events have. Defaults to all but Exclude, and to what the table gets later.
+	// Columns are those of events. Defaults to all but Exclude, with later ones.
 	Columns []string `json:"columns,omitempty" yaml:",omitempty"`
 	Exclude []string `json:"exclude,omitempty" yaml:",omitempty"`
-	// Operations are which of insert, update and delete are told. Defaults to all of them.
+	// Operations are the captured ones of insert, update and delete. Defaults to all of them.
 	Operations []string `json:"operations"`
 	// Topic of the events. Defaults to the table's name without its schema.
 	Topic string `json:"topic"`
 	// Type is a template of the events' type, with {table} and {operation}: inserted, updated, deleted. Defaults to {table}.{operation}.
 	Type string `json:"type"`
-	// Old has updates tell the row as it was, too.
+	// Old adds the row's former values to the events of updates.
 	Old bool `json:"old"`
-	// AllColumns and NoOld take back what a capture that is replaced had chosen; what is not said stays.
+	// AllColumns and NoOld reset the choices of the replaced capture; other missing settings stay.
 	AllColumns bool `json:"-" yaml:"-"`
 	NoOld      bool `json:"-" yaml:"-"`
 }
 
-// placeholders are what a template of a type may have for what it stands for.
+// placeholders matches the placeholders in a type's template.
 var placeholders = regexp.MustCompile(`\{[^{}]*\}`)
 
-// operations are what Operations may name, and how events call them.
+// operations maps each operation to its name in events.
 var operations = map[string]string{"insert": "inserted", "update": "updated", "delete": "deleted"}
 
-// Capture has the changes of a table append events from now on. What was there before is told if Options.Backfill says so.
+// Capture makes the changes of a table append events from now on. Options.Backfill appends existing rows, too.
 func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error) {
 	var done Done
 	given := o
@@ -69,7 +69,7 @@ func (s *Store) Capture(ctx context.Context, c Capture, o Options) (Done, error)
 	return done, s.backfill(ctx, c, o, &done)
 }
 
-// place is the table of a capture, and what drops the trigger that is replaced.
+// place returns the table of a capture, and the statements that drop the replaced trigger.
 func (s *Store) place(ctx context.Context, tx pgx.Tx, asked string, o Options) (*table, []string, error) {
 	t, err := s.find(ctx, tx, Captured, asked)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Store) place(ctx context.Context, tx pgx.Tx, asked string, o Options) (
 	return t, drop, err
 }
 
-// planned returns the statements for a capture. A setting that it does not name keeps its value where stays is set, else has its default.
+// planned returns the statements for a capture. A missing setting keeps its value where stays is set, else has its default.
 func (s *Store) planned(ctx context.Context, tx pgx.Tx, c *Capture, t *table, drop []string, stays bool, given Options) (done Done, err error) {
 	var before *Capture
 	if t.before != nil {
@@ -108,7 +108,7 @@ func (s *Store) planned(ctx context.Context, tx pgx.Tx, c *Capture, t *table, dr
 	return done, err
 }
 
-// takeFrom takes what is not said from the capture that is replaced.
+// takeFrom fills missing settings from the replaced capture.
 func (c *Capture) takeFrom(before Capture) {
 	if len(c.Key) == 0 {
 		c.Key = before.Key
@@ -133,7 +133,7 @@ type SettingChange struct {
 	After   string `json:"after"`
 }
 
-// differences are the settings that are not alike.
+// differences returns the settings that differ.
 func differences(before, after Capture) (list []SettingChange) {
 	texts := func(names []string, none string) string {
 		if len(names) == 0 {
@@ -157,7 +157,7 @@ func differences(before, after Capture) (list []SettingChange) {
 	return list
 }
 
-// complete puts defaults in, and refuses what does not fit the table.
+// complete fills in defaults, and refuses settings that do not fit the table.
 func (c *Capture) complete(t *table) error {
 	if len(c.Key) == 0 {
 		c.Key = t.primary()
@@ -214,7 +214,7 @@ func (c *Capture) complete(t *table) error {
 
 func (c *Capture) tells(operation string) bool { return slices.Contains(c.Operations, operation) }
 
-// kind is the type of the events of an operation.
+// kind returns the type of an operation's events.
 func (c *Capture) kind(t *table, operation string) string {
 	return strings.NewReplacer("{table}", t.name.name, "{operation}", cmp.Or(operations[operation], operation)).Replace(c.Type)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// contain has a query run with the rights of the table's owner, and returns a view of the columns that it gave until the transaction ends.
-// Casts, triggers and policies are code of the owner's. It could take off a role that was SET, or wait for the COMMIT of whoever runs this;
-// PostgreSQL keeps the query of a materialized view from both. The view itself is not the owner's: another one in its place would be read
-// with the rights of whoever runs this. Rows that a policy hides make it fail.
+// contain runs a query with the rights of the table's owner, and returns a view of the columns that it gave until the transaction ends.
+// Casts, triggers and policies are the owner's code. It could RESET a role that was SET, or wait for this session's COMMIT; PostgreSQL keeps
+// the query of a materialized view from both. The view itself is not the owner's: a replacement would be read with this session's rights.
+// Rows that a policy hides make it fail.
 func (s *Store) contain(ctx context.Context, tx pgx.Tx, t *table, what, query, columns string) (string, error) {
 	view, function := functionOf(Purpose("adopt_"+what), t.name).quoted(), functionOf(Purpose("adopt_run_"+what), t.name).quoted()+"()"
 	for _, sql := range []string{
@@ -52,7 +52,7 @@ func hidden(t *table, err error) error {
 	return explained(t.String(), err)
 }
 
-// remove deletes the rows that were appended.
+// remove deletes the appended rows.
 func (s *Store) remove(ctx context.Context, tx pgx.Tx, t *table, test string) error {
 	deletion := "DELETE FROM " + t.quoted() + " AS r WHERE " + test
 	var own bool

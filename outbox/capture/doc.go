@@ -15,10 +15,10 @@
 //	capture          T.inserted {"new":…}   T.updated {"old":…,"new":…}    T.deleted {"old":…}
 //	adoption         the event of the row   nothing                        nothing
 //
-// A captured row is the stream "schema.table:key", of several columns "schema.table:[a, b]". Rows are what row_to_json makes of them, with
-// fixed settings: numbers with all their digits, times as ISO 8601 in UTC, bytea as "\x…", money as locale C writes it, json columns as they were written. Columns that
-// the table gets later are captured, too, unless the columns were chosen by name; columns that go are left out from then on. What was chosen
-// is the column, known by its number in the table: one that is renamed stays chosen or left out, and names the stream as before.
+// A captured row is the stream "schema.table:key", of several columns "schema.table:[a, b]". Rows are in the form of row_to_json, with fixed
+// settings: numbers with all their digits, times as ISO 8601 in UTC, bytea as "\x…", money as locale C writes it, json columns as they were
+// written. Columns that the table gets later are captured, too, unless the columns were chosen by name; columns that go are left out from
+// then on. A choice is of columns by their numbers in the table: a renamed one stays chosen or left out, and names the stream as before.
 //
 // Adopt makes the trigger, which keeps writers out until the commit, and appends what waits in its order, in one transaction: no row is
 // between the two. Its event id is the row's uuid, or is computed from the table's name and the row's id; where an event has that, it is
@@ -37,8 +37,8 @@
 //
 //   - A table that leaves another relay's publication with its trigger has each change told by one of the two: the trigger waits for those who
 //     wrote before, and whoever writes afterwards finds both done.
-//   - An adopted table takes what it took before: what no event can have is made to fit by outbox_adopted_event. Its columns may get other names
-//     and types; one that is dropped of those that events need fails writes with 55000.
+//   - An adopted table takes the rows that it took before: outbox_adopted_event makes their values fit. Its columns may get other names and
+//     types; one that is dropped of those that events need fails writes with 55000.
 //   - Rows are removed from the table of the trigger, whatever it is called by now, and from no other.
 //   - A change has one event if it commits, and none if it does not. An UPDATE that changes none of the captured columns has none.
 //   - The events of a row are in the order of its changes: whoever changes it holds its lock until the event is committed.
@@ -64,8 +64,8 @@
 // A column of the key that is dropped fails writes with SQLSTATE 55000. A dump that is restored gives columns other numbers: names hold then,
 // and where the table has columns that it had not, writes of a table with a choice fail with 55000 until the capture is made anew.
 //
-// A name that means two tables is refused; in double quotes it means one. List tells what is wrong with a trigger: disabled, children that it
-// does not see, another owner, a publication that has the table again.
+// A name that means two tables is refused; in double quotes it means one. List names a trigger's faults: disabled, children that it does not
+// see, another owner, a publication that has the table again.
 //
 // Without a trigger there is no event: on a replica (session_replication_role), for a trigger that was disabled, for a partition that is
 // dropped or detached. TRUNCATE is refused where deletions are captured, but not that of a partition by its own name. An AFTER trigger of

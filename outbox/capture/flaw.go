@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Flaw is what is wrong with a trigger, and the cure.
+// Flaw is a trigger's fault, and the cure.
 type Flaw struct {
 	Problem string `json:"problem"`
 	Cure    string `json:"cure"`
@@ -17,7 +17,7 @@ type Flaw struct {
 
 func (f Flaw) String() string { return f.Problem + "; to mend it: " + f.Cure }
 
-// facts are what PostgreSQL says around a trigger. enabled and truncate are pg_trigger.tgenabled, "" for none.
+// facts is a trigger's surroundings in PostgreSQL. enabled and truncate are pg_trigger.tgenabled, "" for none.
 type facts struct {
 	enabled, owner, truncate string
 	// children have rows that the trigger does not see; so have partitions without it.
@@ -28,7 +28,7 @@ type facts struct {
 
 func fires(enabled string) bool { return enabled == "O" || enabled == "A" }
 
-// faults are what is wrong. What a session does to itself, session_replication_role, nobody else can see.
+// faults returns the trigger's faults. A session's own session_replication_role is invisible to others.
 func (t *Trigger) faults(f facts) (list []Flaw) {
 	add := func(unseen bool, cure, problem string, args ...any) {
 		list = append(list, Flaw{fmt.Sprintf(problem, args...), cure, unseen})
@@ -75,7 +75,7 @@ func (t *Trigger) faults(f facts) (list []Flaw) {
 	return append(list, t.columnFaults(f, anew)...)
 }
 
-// columnFaults are what became of the columns that the function needs.
+// columnFaults returns the faults of the columns that the function needs.
 func (t *Trigger) columnFaults(f facts, anew string) (list []Flaw) {
 	if t.Purpose == Adopted {
 		for _, one := range t.note.Used {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fixed are the settings under which a row has one text, whoever writes it. The path keeps others from saying what names mean.
+// fixed are the settings under which a row has one text, whoever writes it. The path protects the meaning of names.
 const fixed = `SET search_path = pg_catalog, pg_temp
 SET timezone = 'UTC'
 SET datestyle = 'ISO, YMD'
@@ -18,8 +18,8 @@ SET lc_monetary = 'C'
 SET quote_all_identifiers = off
 SET row_security = on`
 
-// guard begins each function. Others who may hang it on their table, by privileges that they had by default, must not speak for this one;
-// who may not keep events from being published must not do it by the mark of those who may.
+// guard begins each function. A role that hangs it on its table, by default privileges, must not append for this one; the mark of
+// outbox_without_enqueue must not work for a role without that right.
 const guard = `    IF TG_RELID <> %[1]d AND NOT EXISTS (SELECT FROM pg_catalog.pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %[1]d)
        AND NOT EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = TG_RELID AND pg_catalog.pg_get_userbyid(c.relowner) = current_user) THEN
         RAISE EXCEPTION '%% is not the table of this function', TG_RELID::regclass USING ERRCODE = '42501';
@@ -31,11 +31,11 @@ const guard = `    IF TG_RELID <> %[1]d AND NOT EXISTS (SELECT FROM pg_catalog.p
     END IF;
 `
 
-// note is what a function's comment says besides the settings.
+// note is the part of a function's comment besides the settings.
 type note struct {
 	Table string `json:"table"`
-	// Relation and Numbers identify the table and its columns for PostgreSQL, whatever their names are now. Used are those that an
-	// adoption needs.
+	// Relation and Numbers identify the table and its columns for PostgreSQL, whatever their names are now. Used are the columns of an
+	// adoption.
 	Relation uint32           `json:"relation"`
 	Numbers  map[string]int16 `json:"numbers"`
 	Used     []string         `json:"used,omitempty"`
@@ -44,7 +44,7 @@ type note struct {
 	Publication *membership `json:"publication,omitempty"`
 }
 
-// kept are the settings and the note in one object.
+// kept joins settings and note in one object.
 func kept(settings, n any) (string, error) {
 	all := map[string]json.RawMessage{}
 	for _, one := range []any{settings, n} {
@@ -62,7 +62,7 @@ func kept(settings, n any) (string, error) {
 	return string(text), err
 }
 
-// making are the statements that make a function and its triggers. settings are kept as the function's comment.
+// making returns the statements that make a function and its triggers. settings are kept as the function's comment.
 func making(kind Purpose, t *table, events, body string, truncate bool, settings any) ([]string, error) {
 	numbers := map[string]int16{}
 	for _, c := range t.columns {
@@ -86,7 +86,7 @@ func making(kind Purpose, t *table, events, body string, truncate bool, settings
 	if truncate {
 		list = append(list, "CREATE TRIGGER "+identifier(kind.truncates())+" BEFORE TRUNCATE ON "+t.quoted()+" FOR EACH STATEMENT EXECUTE FUNCTION "+call)
 	}
-	if t.before != nil && t.before.enabled == "A" { // it tells what is replicated, too
+	if t.before != nil && t.before.enabled == "A" { // the replaced one fires for replicated changes, too
 		list = append(list, "ALTER TABLE "+t.quoted()+" ENABLE ALWAYS TRIGGER "+identifier(kind.trigger()))
 	}
 	return append(list, t.leaves()...), nil

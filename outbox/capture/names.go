@@ -18,7 +18,7 @@ type name struct{ schema, name string }
 func (n name) String() string { return n.schema + "." + n.name }
 func (n name) quoted() string { return pgx.Identifier{n.schema, n.name}.Sanitize() }
 
-// written are the names that a text may stand for: quoted ones for themselves, others cut at any dot, or in schema public.
+// written returns the names that a text may stand for: quoted ones for themselves, others cut at any dot, or in schema public.
 func written(text string) (names []name) {
 	if parts := quotedNames.FindStringSubmatch(text); parts != nil {
 		unquoted := func(part string) string { return strings.ReplaceAll(strings.Trim(part, `"`), `""`, `"`) }
@@ -36,7 +36,7 @@ func written(text string) (names []name) {
 	return names
 }
 
-// quotedNames are one or two identifiers, of which the last is quoted.
+// quotedNames matches one or two identifiers, of which the last is quoted.
 var quotedNames = regexp.MustCompile(`^(?:("(?:[^"]|"")+"|[^".]+)\.)?("(?:[^"]|"")+")$`)
 
 func identifier(name string) string { return pgx.Identifier{name}.Sanitize() }
@@ -58,7 +58,7 @@ func literals(texts []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// plain tells whether a text may be a topic or a type: package outbox has the rule.
+// plain reports whether a text may be a topic or a type: package outbox has the rule.
 func plain(text string) bool {
 	return text != "" && len(text) <= 1024 && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl) && strings.Trim(text, " ") == text
 }
@@ -66,7 +66,7 @@ func plain(text string) bool {
 // mostName is the longest name that PostgreSQL keeps whole, in bytes.
 const mostName = 63
 
-// functionOf is the name of the function for a table; a long one is cut and told apart by a sum.
+// functionOf returns the name of a table's function; a long one is cut and made unique by a sum.
 func functionOf(kind Purpose, table name) name {
 	function := fmt.Sprintf("postrider_%s_%s", kind, table.name)
 	if len(function) > mostName {
@@ -88,7 +88,7 @@ func withTypes(list string) (all [][2]string) {
 	return all
 }
 
-// arguments are those of a call, up to its end: all of them, each with its type, so that no stranger's function of the name is meant.
+// arguments returns a call's arguments, up to its end: all of them, each with its type, so that no stranger's function of the name fits.
 func arguments(parameters [][2]string, fields map[string]string) string {
 	given := make([]string, len(parameters))
 	for i, p := range parameters {

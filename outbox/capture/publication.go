@@ -16,14 +16,14 @@ import (
 // membership is a table's place in a publication that another relay reads.
 type membership struct {
 	Name string `json:"name"`
-	// Columns and Where are what of the table is published; all of it without them.
+	// Columns and Where restrict the published part of the table; all of it without them.
 	Columns []string `json:"columns,omitempty"`
 	Where   string   `json:"where,omitempty"`
 }
 
 const publication = "ALTER PUBLICATION "
 
-// statement takes the table in or out alone: children that it got since are others.
+// statement takes the table in or out alone: its later children stay as they are.
 func (m *membership) statement(verb string, t name) string {
 	text := publication + identifier(m.Name) + " " + verb + " TABLE ONLY " + t.quoted()
 	if verb == "DROP" {
@@ -42,7 +42,7 @@ func (m *membership) statement(verb string, t name) string {
 	return text
 }
 
-// leave notes which publication the table leaves: the one that was asked for, or the one that it left for the trigger before.
+// leave notes the publication that the table leaves: the requested one, or the one that it left for the former trigger.
 func (s *Store) leave(ctx context.Context, tx pgx.Tx, t *table, asked string) error {
 	if t.before != nil {
 		t.left = t.before.note.Publication
@@ -65,7 +65,7 @@ func (s *Store) leave(ctx context.Context, tx pgx.Tx, t *table, asked string) er
 	return nil
 }
 
-// leaves are the statements that take the table out.
+// leaves returns the statements that take the table out.
 func (t *table) leaves() []string {
 	if !t.joins {
 		return nil
@@ -73,7 +73,7 @@ func (t *table) leaves() []string {
 	return []string{t.left.statement("DROP", t.name)}
 }
 
-// membership is what of a table a publication names; nil where it does not.
+// membership returns a publication's part of a table; nil where it does not name it.
 func (s *Store) membership(ctx context.Context, db pgx.Tx, named string, table uint32) (*membership, error) {
 	m := &membership{Name: named}
 	var filtered bool
@@ -89,7 +89,7 @@ func (s *Store) membership(ctx context.Context, db pgx.Tx, named string, table u
 	return m, nil
 }
 
-// comesBack is the statement that puts a table back into the publication that it left; none where it is there.
+// comesBack returns the statement that puts a table back into the publication that it left; none where it is there.
 func (s *Store) comesBack(ctx context.Context, tx pgx.Tx, t *Trigger, o Options) ([]string, error) {
 	m := t.note.Publication
 	switch {
@@ -123,7 +123,7 @@ func (s *Store) comesBack(ctx context.Context, tx pgx.Tx, t *Trigger, o Options)
 // inQuotes matches quoted parts of a filter, but for those with a backslash.
 var inQuotes = regexp.MustCompile(`'[^'\\]*'|"[^"\\]*"`)
 
-// closed refuses a filter that could end the brackets that it is put into: the table's owner can write the comment that it stands in.
+// closed refuses a filter that could end the brackets around it: the table's owner can write the comment that holds it.
 func closed(filter string) bool {
 	rest, depth := inQuotes.ReplaceAllString(filter, " "), 0
 	for _, r := range rest {
@@ -140,7 +140,7 @@ func closed(filter string) bool {
 	return depth == 0 && !strings.ContainsAny(rest, `;$'"\`) && !strings.Contains(rest, "--") && !strings.Contains(rest, "/*")
 }
 
-// published returns a publication's part of the table by now: without columns that are gone, others by the names that they have.
+// published returns a publication's current part of the table: without dropped columns, renamed ones by their new names.
 func (t *Trigger) published(m membership) (membership, error) {
 	var columns []string
 	for _, c := range m.Columns {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// reading has the trigger of an adopted table read the columns that events need into texts, under the names and types that they have by now:
-// a plan that a session keeps fails for others.
+// reading makes the trigger of an adopted table read the event's columns into texts, under their current names and types: a session's cached
+// plan fails for others.
 type reading struct {
 	*table
 	values []column
 	used   []string
 }
 
-// text is the variable that holds a column's text.
+// text returns the variable that holds a column's text.
 func (r *reading) text(c column) string {
 	at := slices.Index(r.values, c)
 	if at < 0 {
@@ -25,7 +25,7 @@ func (r *reading) text(c column) string {
 	return fmt.Sprintf("value_%d", at)
 }
 
-// name is the expression of the name that a column has now.
+// name returns the expression of a column's current name.
 func (r *reading) name(column string) string {
 	at := slices.Index(r.used, column)
 	if at < 0 {
@@ -35,7 +35,7 @@ func (r *reading) name(column string) string {
 	return fmt.Sprintf("used[%d]", at+1)
 }
 
-// statements read the row. What JSON has under a key may be no text.
+// statements returns those that read the row. The JSON under a key may be no text.
 func (r *reading) statements(payload column) string {
 	static, dynamic, parts := "", "", ""
 	if payload.part == "" {
@@ -73,7 +73,7 @@ func (r *reading) statements(payload column) string {
 %[9]s`, r.oid, r.found("used", r.used), fmt.Sprintf(found, "u.place", "used"), array(r.used), len(r.used), r.as("used", r.used), static, dynamic, parts)
 }
 
-// body is that of the function.
+// body returns the function's body.
 func (a *Adoption) body(t *table, calls string, s shape) string {
 	r := &reading{table: t}
 	e, test := s.of(r.text), s.chosen(r.text)
@@ -105,8 +105,8 @@ func (a *Adoption) body(t *table, calls string, s shape) string {
 	return declared + "BEGIN\n" + read + then + "    RETURN NULL;\nEND\n"
 }
 
-// deletion removes the row from the table that the trigger is on. Its name at the adoption, which has a plan, may be another table's by now.
-// Where the table has another owner, who gave no right, the row stays.
+// deletion removes the row from the trigger's own table. Another table may have its name at the adoption, which has a plan, by now. Where
+// another owner gave no right, the row stays.
 func (r *reading) deletion() string {
 	var static, dynamic, names []string
 	for i, key := range r.primary() {
@@ -124,7 +124,7 @@ func (r *reading) deletion() string {
 		", VARIADIC ARRAY[" + strings.Join(names, ", ") + "]) USING NEW;\n        END IF;\n    END IF;\n"
 }
 
-// inBytes is a payload.
+// inBytes returns a payload.
 func inBytes(c column, value string) string {
 	if c.Type != "bytea" {
 		value = "convert_to(" + value + "::text, 'UTF8')"

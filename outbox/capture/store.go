@@ -21,10 +21,10 @@ import (
 //go:embed sql/*.sql
 var statements embed.FS
 
-// ErrInput is wrapped by whatever is refused for what was asked; the text names the flag of the commands, and the cure.
+// ErrInput is wrapped by every refusal of a request; the text names the flag of the commands, and the cure.
 var ErrInput = errors.New("refused")
 
-// refusal is an ErrInput that says what is wrong and nothing else.
+// refusal is an ErrInput with its reason alone.
 type refusal string
 
 func (r refusal) Error() string        { return string(r) }
@@ -32,7 +32,7 @@ func (r refusal) Is(target error) bool { return target == ErrInput }
 
 func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// Purpose is what a trigger is for.
+// Purpose is a trigger's purpose.
 type Purpose string
 
 // The purposes, as commands name them.
@@ -41,10 +41,10 @@ const (
 	Adopted  Purpose = "adopt"
 )
 
-// trigger is the trigger's name: digits sort before what tables have besides, and triggers fire in the order of their names.
+// trigger returns the trigger's name: digits sort before other names, and triggers fire in the order of their names.
 func (k Purpose) trigger() string { return "00_postrider_" + string(k) }
 
-// truncates is the name of the trigger that refuses TRUNCATE.
+// truncates returns the name of the trigger that refuses TRUNCATE.
 func (k Purpose) truncates() string { return k.trigger() + "_truncate" }
 
 // Store makes, lists and drops the triggers that append to one outbox.
@@ -65,46 +65,46 @@ func New(db *pgxpool.Pool, schema string) (*Store, error) {
 	return s, nil
 }
 
-// Options is how Capture, Adopt and Drop work.
+// Options are the options of Capture, Adopt and Drop.
 type Options struct {
-	// DryRun changes nothing; Done.SQL says what would be done.
+	// DryRun changes nothing; Done.SQL has the statements.
 	DryRun bool
-	// Replace drops the trigger of that kind that is there, in the same transaction: no change is missed.
+	// Replace drops the existing trigger of that kind, in the same transaction: no change is missed.
 	Replace bool
-	// Confirmed has Replace change settings; without it that is an ErrInput, and Done.Changes names what would change.
+	// Confirmed lets Replace change settings; without it that is an ErrInput, and Done.Changes names the changes.
 	Confirmed bool
-	// Prune has Apply drop the captures that its list does not name.
+	// Prune makes Apply drop the captures that its list does not name.
 	Prune bool
-	// Publication is one that another relay reads. The table leaves it in the same transaction, and with Drop comes back: each change is told
-	// by one of the two. What of the table was published is kept.
+	// Publication is another relay's. The table leaves it in the same transaction, and with Drop comes back: one of the two sees each change.
+	// The published part of the table is kept.
 	Publication string
 	// LeavePublication has Drop leave the table out of the publication.
 	LeavePublication bool
-	// LockTimeout is how long the table's writers may keep the trigger waiting, and others behind it. Defaults to 5 s.
+	// LockTimeout bounds the wait for the table's writers, and others' wait behind it. Defaults to 5 s.
 	LockTimeout time.Duration
-	// Backfill has Capture tell the rows that are there already, page by page, each before its later changes; what was interrupted goes on.
-	// Replace has it begin anew once it is done.
+	// Backfill makes Capture append the existing rows, page by page, each before its later changes; an interrupted one goes on. Replace
+	// begins a finished one anew.
 	Backfill bool
-	// Progress is told how many rows of how many were imported; of a backfill, how many were read, and how many of them told.
+	// Progress gets the imported rows and their total; for a backfill the rows read, and the appended ones.
 	Progress func(done, all int64)
 }
 
-// Done is what was done, or would be.
+// Done is the result, or the plan.
 type Done struct {
 	// Table is its name with its schema.
 	Table string
 	// Action names the act of Apply: Created, Changed, Dropped or Kept.
 	Action string
-	// Changes are the settings that are others than before.
+	// Changes are the settings that differ.
 	Changes []SettingChange
-	// SQL is the statements without what imports rows.
+	// SQL are the statements without those that import rows.
 	SQL []string
-	// Waiting counts the rows that waited in an adopted table, or that a backfill read. Imported counts those that became events; the
-	// others had theirs.
+	// Waiting counts the waiting rows of an adopted table, or the rows that a backfill read. Imported counts their new events; the others had
+	// theirs.
 	Waiting, Imported int64
 }
 
-// calls is what a function of ours has in its body; every one for "".
+// calls returns the text of a call in a function's body; of every one for "".
 func (s *Store) calls(what string) string {
 	start := identifier(s.schema) + ".outbox_append_"
 	if what == "" {
@@ -113,7 +113,7 @@ func (s *Store) calls(what string) string {
 	return start + what + "("
 }
 
-// Drop ends what Capture or Adopt began with a table; the events that there are stay.
+// Drop ends the work of Capture or Adopt on a table; existing events stay.
 func (s *Store) Drop(ctx context.Context, kind Purpose, table string, o Options) (Done, error) {
 	var done Done
 	err := s.transaction(ctx, o, func(tx pgx.Tx) error {
@@ -139,14 +139,14 @@ func (s *Store) Drop(ctx context.Context, kind Purpose, table string, o Options)
 	return done, err
 }
 
-// unfit tells that a publication does not take a table as it is by now; a missing right is another matter.
+// unfit reports whether a publication does not take a table as it is now; a missing right is another matter.
 func unfit(err error) bool {
 	return pg.Refused(err, "42", "55000", "0A000") && !pg.Refused(err, "42501")
 }
 
 // transaction runs do in one, and ends it without effect for a dry run.
 func (s *Store) transaction(ctx context.Context, o Options, do func(pgx.Tx) error) error {
-	// What was committed while a lock was waited for must show, whatever the database's default is.
+	// Commits during a wait for a lock must show, whatever the database's default is.
 	tx, err := s.db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *Store) execute(ctx context.Context, tx pgx.Tx, done Done, o Options) er
 	return nil
 }
 
-// explained adds the cure to what PostgreSQL says.
+// explained adds the cure to PostgreSQL's error.
 func explained(table string, err error) error {
 	var answer *pgconn.PgError
 	if !errors.As(err, &answer) {

@@ -16,20 +16,20 @@ type table struct {
 	name
 	owner   string // as SQL writes it
 	columns []column
-	// readable tells whether this session may read events; taken whether the trigger is there.
+	// readable reports whether this session may read events; taken whether the trigger exists.
 	readable, taken bool
 	oid             uint32
 	unique          []string // columns that no two rows have alike
 	outbox          string   // the schema of the outbox
 	revoked         string   // what leaves the function to its owner
-	// left is the publication that the table left for the trigger, joins tells that it is in there still.
+	// left is the publication that the table left for the trigger, joins reports whether it is in there still.
 	left  *membership
 	joins bool
 	late  bool     // rows may have one key until a statement or a transaction ends
-	used  []string // columns that an adoption needs
+	used  []string // columns of an adoption
 	// filled is the backfill's progress.
 	filled *backfilled
-	// before is the trigger that is replaced.
+	// before is the replaced trigger.
 	before *Trigger
 }
 
@@ -38,18 +38,18 @@ type column struct {
 	NotNull    bool
 	// Key is its place in the primary key, from 1; 0 for none.
 	Key int
-	// Drawn tells that its values come from a sequence.
+	// Drawn reports whether its values come from a sequence.
 	Drawn bool
-	// Number is its place in the table, whatever it is called.
+	// Number is its place in the table, whatever its name.
 	Number int16
 	TypeID uint32
-	// Operators is the schema of those that compare values of the primary key.
+	// Operators is the schema of the operators of the primary key.
 	Operators string
 	// part is the key of a JSON column whose value is meant, "" for the column.
 	part string
 }
 
-// find reads what there is of a table, and refuses one that cannot have the trigger.
+// find reads a table's facts, and refuses one that cannot have the trigger.
 func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string) (*table, error) {
 	t := &table{outbox: s.schema, revoked: s.sql.Revoked.Text}
 	var fit, mine, producer, parent, own bool
@@ -90,7 +90,7 @@ func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string)
 	return t, nil
 }
 
-// apart are the names as SQL has them.
+// apart returns the names as SQL has them.
 func apart(list []name) (schemas, names []string) {
 	for _, n := range list {
 		schemas, names = append(schemas, n.schema), append(names, n.name)
@@ -123,7 +123,7 @@ func (t *table) must(flag, name string) (column, error) {
 	return c, nil
 }
 
-// source is a column, or COLUMN.KEY for what a JSON column has under a key.
+// source returns a column, or with COLUMN.KEY a JSON column's value under a key.
 func (t *table) source(flag, name string) (column, error) {
 	whole, part, _ := strings.Cut(name, ".")
 	c, found := t.column(whole)
@@ -134,7 +134,7 @@ func (t *table) source(flag, name string) (column, error) {
 	return c, nil
 }
 
-// of is the column's value in a row.
+// of returns the column's value in a row.
 func (c column) of(row string) string {
 	if c.part != "" {
 		return "(" + row + "." + identifier(c.Name) + " ->> " + literal(c.part) + ")"
@@ -142,10 +142,10 @@ func (c column) of(row string) string {
 	return row + "." + identifier(c.Name)
 }
 
-// distinct tells whether no two rows have the column's value.
+// distinct reports whether no two rows have the column's value.
 func (t *table) distinct(c column) bool { return c.part == "" && slices.Contains(t.unique, c.Name) }
 
-// primary are the columns of the primary key in its order.
+// primary returns the columns of the primary key in its order.
 func (t *table) primary() (names []string) {
 	var keys []column
 	for _, c := range t.columns {
@@ -160,7 +160,7 @@ func (t *table) primary() (names []string) {
 	return names
 }
 
-// free refuses a table whose trigger is there and shall not be replaced, and returns what drops the one that shall.
+// free refuses a table with a trigger that shall stay, and returns the statements that drop a replaced one.
 func (s *Store) free(ctx context.Context, tx pgx.Tx, kind Purpose, t *table, o Options) ([]string, error) {
 	before, err := s.installed(ctx, tx, kind, t.quoted())
 	switch {

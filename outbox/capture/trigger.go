@@ -13,16 +13,16 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Trigger is one that is there, or the function of one that is gone.
+// Trigger is an existing one, or the function of a dropped one.
 type Trigger struct {
 	Purpose Purpose
 	// Table and Function are names with their schemas. Owner is the role that the function runs as.
 	Table, Function, Owner string
-	// Enabled is false while something keeps it from firing, for all sessions.
+	// Enabled is false while something disables it, for all sessions.
 	Enabled bool
-	// Settings are a Capture or an Adoption as JSON, with the names that columns have now; empty where the function's comment was changed.
+	// Settings are a Capture or an Adoption as JSON, with the columns' current names; empty where the function's comment was changed.
 	Settings json.RawMessage
-	// Flaws are what keeps changes from being told, or writes from succeeding.
+	// Flaws are the faults that lose changes, or fail writes.
 	Flaws []Flaw
 
 	table, function name
@@ -31,13 +31,13 @@ type Trigger struct {
 	comment         string
 	enabled         string // pg_trigger.tgenabled
 	note            note
-	keys            int // how many columns the key had
+	keys            int // number of the key's columns
 }
 
 // List returns the triggers that append to the outbox, by table.
 func (s *Store) List(ctx context.Context) ([]Trigger, error) { return s.list(ctx, s.db) }
 
-// List is Store.List of the outbox in that schema, for who only looks.
+// List is Store.List of the outbox in that schema, for readers.
 func List(ctx context.Context, db pg.Querier, schema string) ([]Trigger, error) {
 	s, err := New(nil, schema)
 	if err != nil {
@@ -106,10 +106,10 @@ func (t *Trigger) readComment(comment string) {
 	t.Settings, _ = json.Marshal(all)
 }
 
-// moved tells that the table is another one than the function was made for: a dump was restored.
+// moved reports whether the table is another one than the function's: a dump was restored.
 func (t *Trigger) moved() bool { return t.oid != 0 && t.oid != t.note.Relation }
 
-// nowCalled is the name of a column that had this one when the trigger was made, "" for one that is gone.
+// nowCalled returns the current name of a column that had this one when the trigger was made, "" for a dropped one.
 func (t *Trigger) nowCalled(column string) string {
 	number, known := t.note.Numbers[column]
 	if !known || t.moved() || t.oid == 0 {
@@ -118,7 +118,7 @@ func (t *Trigger) nowCalled(column string) string {
 	return t.columns[number]
 }
 
-// capture are the settings of a captured table.
+// capture returns the settings of a captured table.
 func (t *Trigger) capture() (c Capture, err error) {
 	if t.Settings == nil {
 		return c, refuse("--replace: the settings of %s are not to be read, for the comment of %s was changed; drop it, and create it anew", t.Table, t.Function)
@@ -127,7 +127,7 @@ func (t *Trigger) capture() (c Capture, err error) {
 	return c, err
 }
 
-// installed is the trigger of a table, nil for none.
+// installed returns the trigger of a table, nil for none.
 func (s *Store) installed(ctx context.Context, db pg.Querier, kind Purpose, asked string) (*Trigger, error) {
 	list, err := s.list(ctx, db)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Store) installed(ctx context.Context, db pg.Querier, kind Purpose, aske
 	return nil, ambiguous(asked, slices.Sorted(maps.Keys(found)))
 }
 
-// dropped are the statements that end it.
+// dropped returns the statements that end it.
 func (t *Trigger) dropped() (list []string) {
 	if t.oid != 0 {
 		list = []string{

@@ -16,10 +16,10 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// portion is how many rows are read and appended at once: more than 64, from where on a batch locks no stream.
+// portion bounds the rows read and appended at once: above 64 a batch locks no stream.
 const portion = 250
 
-// waiting says which rows wait, and in which order.
+// waiting sets the selection of waiting rows, and their order.
 func (a *Adoption) waiting(t *table, s *shape) error {
 	s.test = "true"
 	if a.Pending != "" {
@@ -38,7 +38,7 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 		}
 	}
 	chosen := s.chosen(waits)
-	if chosen != "" && s.unread != "" { // a row of which nobody can tell is to be refused
+	if chosen != "" && s.unread != "" { // refuse rows of which nobody can tell
 		chosen = "coalesce(" + chosen + ", false" + s.unread + ")"
 	}
 	if chosen != "" {
@@ -74,7 +74,7 @@ func (a *Adoption) waiting(t *table, s *shape) error {
 	return nil
 }
 
-// waits is the value of a column in a row that waits.
+// waits returns the value of a column in a waiting row.
 func waits(c column) string {
 	if unread := c.orUnread(); unread != "" {
 		return "(CASE WHEN false" + unread + " THEN NULL ELSE " + c.of("r") + " END)"
@@ -82,7 +82,7 @@ func waits(c column) string {
 	return c.of("r")
 }
 
-// orUnread tests whether a row that waits has JSON of which no key can be read: half a surrogate pair, or U+0000, which no text can hold.
+// orUnread tests whether a waiting row has JSON of which no key can be read: half a surrogate pair, or U+0000, which no text can hold.
 func (c column) orUnread() string {
 	if c.part == "" || c.TypeID != pgtype.JSONOID {
 		return ""
@@ -95,7 +95,7 @@ func (c column) orUnread() string {
 var appended = withTypes(`source text, row_key text, own_id uuid, stream_id text, type text, topic text, payload bytea, metadata text,
 	of_headers boolean, tenant_id text, partition_key text, occurred_at timestamptz`)
 
-// waiting is a row that waits, in the order of appended.
+// waiting is a waiting row, in the order of appended.
 type waiting struct {
 	Source     string
 	Row        string
@@ -112,7 +112,7 @@ type waiting struct {
 	Unread     bool
 }
 
-// arriving is a row that waits, as an event.
+// arriving is a waiting row, as an event.
 type arriving struct {
 	Stream     string
 	Type       string
@@ -129,7 +129,7 @@ type arriving struct {
 	Payload    []byte `db:"-"`
 }
 
-// selection is the statement that reads the rows that wait.
+// selection returns the statement that reads the waiting rows.
 func (s shape) selection(t *table, source string) string {
 	e := s.of(waits)
 	e["source"], e["payload"] = literal(source), inBytes(s.columns["payload"], waits(s.columns["payload"]))
@@ -141,7 +141,7 @@ func (s shape) selection(t *table, source string) string {
 		t.quoted() + " AS r\n WHERE " + s.test
 }
 
-// bring appends the rows that wait, portion by portion. The table is locked against writers.
+// bring appends the waiting rows, portion by portion. The table is locked against writers.
 func (s *Store) bring(ctx context.Context, tx pgx.Tx, t *table, a Adoption, shape shape, o Options, done *Done) error {
 	for setting := range strings.Lines(fixed) { // a row has the text that its writer's would have had
 		if _, err := tx.Exec(ctx, strings.Replace(setting, "SET ", "SET LOCAL ", 1)); err != nil {
@@ -211,7 +211,7 @@ func (s *Store) appendAll(ctx context.Context, tx pgx.Tx, t *table, view string,
 	return err
 }
 
-// appendSome appends those of the rows that have no event yet.
+// appendSome appends the rows that have no event yet.
 func (s *Store) appendSome(ctx context.Context, tx pgx.Tx, rows []waiting, a Adoption) (int64, error) {
 	for _, one := range rows {
 		if one.Unread {
@@ -265,7 +265,7 @@ func (s *Store) appendSome(ctx context.Context, tx pgx.Tx, rows []waiting, a Ado
 	return appended, err
 }
 
-// doubt is why nobody can tell whether a row had its event, "" where that is known.
+// doubt returns the reason why nobody can know whether a row had its event, "" where that is known.
 func doubt(one *arriving) string {
 	switch {
 	case one.Told:
@@ -300,7 +300,7 @@ func (s *Store) fit(ctx context.Context, tx pgx.Tx, rows []waiting) ([]arriving,
 	return list, err
 }
 
-// versions are what the rows' streams are at before each of them.
+// versions returns the streams' versions before each of the rows.
 func (s *Store) versions(ctx context.Context, tx pgx.Tx, list []arriving) ([]int64, error) {
 	streams := each(list, func(one arriving) string { return one.Stream })
 	slices.Sort(streams)
@@ -331,7 +331,7 @@ func (s *Store) versions(ctx context.Context, tx pgx.Tx, list []arriving) ([]int
 	return versions, nil
 }
 
-// forgotten refuses a row of which nobody can tell whether it had its event.
+// forgotten refuses a row of which nobody can know whether it had its event.
 func forgotten(list []arriving, stream string) error {
 	one := slices.IndexFunc(list, func(one arriving) bool { return one.Stream == stream })
 	return refuse("the row of event %s belongs to stream %q, of which events were dropped (`postrider events prune`); its own may be one of them, and would be told twice: "+
@@ -364,8 +364,8 @@ func (s *Store) mayAdopt(ctx context.Context, tx pgx.Tx, t *table, noImport bool
 	return nil
 }
 
-// resume has a trigger that is replaced go on: under the name that the table had, whatever it is called now. While it is there, a row has
-// an event of its key if there is one, whatever --map says since.
+// resume makes the replacement go on under the table's name at the first adoption, whatever it is called now. While it is there, an event of
+// a row's key is the row's, whatever --map says since.
 func (s *Store) resume(ctx context.Context, tx pgx.Tx, t *table, a *Adoption, replaced bool) error {
 	a.Source = t.String()
 	if !replaced {

@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// Config says where events go and how fast.
+// Config has the settings of an Importer.
 type Config struct {
 	// Pool is the database. Required. One of its connections is in use while an import runs.
 	Pool *pgxpool.Pool
@@ -27,10 +27,10 @@ type Config struct {
 	// Rate limits the import to this many events a second, on average over
 	// about a tenth of a second; from 0.001 up. Defaults to 0: no limit.
 	Rate float64
-	// ChunkEvents is about how many events are looked up at once and share one wait for the disk; a transaction is never cut. From 1 to
-	// 100,000. Defaults to 1000.
+	// ChunkEvents is about the number of events that are looked up at once and share one wait for the disk; a transaction is never cut. From
+	// 1 to 100,000. Defaults to 1000.
 	ChunkEvents int
-	// OnCommitted, if set, hears of every transaction after its commit, in order, before the next one begins.
+	// OnCommitted, if set, gets every transaction after its commit, in order, before the next one begins.
 	OnCommitted func(Transaction)
 	// Progress, if set, is called after every chunk and at the end.
 	Progress func(Progress)
@@ -39,14 +39,14 @@ type Config struct {
 // Transaction is one committed transaction of the file.
 type Transaction struct {
 	Number int64 // "tx" in the file
-	// Events were appended; those that existed before are left out. Appended has the same length and order.
+	// Events were appended; existing ones are left out. Appended has the same length and order.
 	Events   []outbox.Event
 	Appended []outbox.Appended
-	// CommittedAt is when the commit returned, by this process's clock.
+	// CommittedAt is the time of the commit's return, by this process's clock.
 	CommittedAt time.Time
 }
 
-// Progress is how far an import has come.
+// Progress counts the work of an import.
 type Progress struct {
 	Name         string
 	Lines        int

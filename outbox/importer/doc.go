@@ -21,8 +21,8 @@
 //     else is refused with [ErrVersion], because the outbox numbers streams
 //     without gaps.
 //   - Commits of events that are not published do not wait for the disk within a
-//     chunk; the last one does, and with it all before. What a crashed server
-//     forgot, a repetition brings back.
+//     chunk; the last one does, and with it all before. A repetition brings back
+//     the events that a crashed server forgot.
 //
 // # Failures
 //

@@ -39,8 +39,8 @@ func New(config Config) (*Importer, error) {
 	return i, nil
 }
 
-// Run imports one file; name stands for it in errors and progress. It returns how far it came also when it fails: with a LineError where a
-// line is to blame, with the cause of ctx where that ended it, and with ErrUnknownOutcome where a COMMIT was cut off.
+// Run imports one file; name stands for it in errors and progress. It returns its progress also when it fails: with a LineError for a faulty
+// line, with the cause of an ended ctx, and with ErrUnknownOutcome for a COMMIT that was cut off.
 func (i *Importer) Run(ctx context.Context, r io.Reader, name string) (Progress, error) {
 	run := &run{Importer: i, name: name, started: time.Now()}
 	run.pace = pace{rate: i.config.Rate}
@@ -118,7 +118,7 @@ type place struct {
 	version int64
 }
 
-// present returns which events of the chunk exist already.
+// present returns the events of the chunk that exist already.
 func (r *run) present(ctx context.Context, chunk []transaction) (map[place]bool, error) {
 	var streams []string
 	var versions []int64

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pace spreads events evenly over time. What it loses to a slow database it catches up on for no more than the slack.
+// pace spreads events evenly over time. It catches up on a slow database's delay up to the slack.
 type pace struct {
 	rate float64 // events a second; 0 is no limit
 	next time.Time

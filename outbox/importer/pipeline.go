@@ -13,14 +13,14 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// A window is what one round trip carries. Larger ones gain nothing more and delay the news of what is committed.
+// A window is the load of one round trip. Larger ones gain nothing more and delay the news of commits.
 const (
 	windowTransactions = 50
 	windowEvents       = 500
 	windowBytes        = 1 << 20
 )
 
-// window returns how many of the next transactions travel together. A paced import sends each alone, when it is due.
+// window returns the number of next transactions that travel together. A paced import sends each alone, when it is due.
 func (r *run) window(todo []missing) int {
 	if r.config.Rate > 0 {
 		return 1
@@ -49,7 +49,7 @@ func (r *run) pipeline(ctx context.Context, window []missing, durable bool) erro
 		mark := len(batch.QueuedQueries)
 		batch.Queue("BEGIN")
 		silent := !slices.ContainsFunc(window[i].events, func(e outbox.Event) bool { return !e.AuditOnly })
-		if silent && (!durable || i < len(window)-1) { // what is published may not be forgotten, by no standby either
+		if silent && (!durable || i < len(window)-1) { // a published event may not be forgotten, by no standby either
 			r.sql.RelaxCommit.Queue(batch, nil)
 		}
 		var appended []outbox.Appended
@@ -85,8 +85,7 @@ func (r *run) abort(ctx context.Context, rest []missing, cause error) error {
 	return cause
 }
 
-// finishing returns a context that lets go only some time after its parent,
-// so that a cancelled import can still learn what it has committed.
+// finishing returns a context that ends only some time after its parent, so that a cancelled import can still learn its commits.
 func finishing(parent context.Context) (context.Context, context.CancelFunc) {
 	const grace = 5 * time.Second
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))

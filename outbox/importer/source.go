@@ -56,7 +56,7 @@ func newSource(r io.Reader) (*source, error) {
 	return s, nil
 }
 
-// sizeOf returns what is left to read where the reader is a regular file.
+// sizeOf returns the rest of a regular file in bytes, else 0.
 func sizeOf(r io.Reader) int64 {
 	file, ok := r.(interface {
 		Stat() (fs.FileInfo, error)
@@ -113,7 +113,7 @@ func (s *source) read() ([]byte, error) {
 	return s.long, err
 }
 
-// readError tells a damaged file from a failing disk or network.
+// readError distinguishes a damaged file from a failing disk or network.
 func readError(err error) error {
 	var corrupt flate.CorruptInputError
 	switch {

@@ -39,7 +39,7 @@ type row struct {
 	auditOnly          bool
 }
 
-// event is the row as it is appended, with that topic if it has none.
+// event returns the row as it is appended, with that topic if it has none.
 func (r *row) event(c *Config) outbox.Event {
 	e := outbox.Event{
 		ID:              r.id,
@@ -65,8 +65,8 @@ type reader struct {
 	err   error
 }
 
-// chunk returns the next transactions, of about so many events together, and io.EOF or what ended the file. The transaction in which an
-// error fell is not among them.
+// chunk returns the next transactions, of about so many events together, and io.EOF or the error that ended the file. The transaction of the
+// error is not among them.
 func (r *reader) chunk(events int) ([]transaction, error) {
 	var whole []transaction
 	count, size := 0, 0
@@ -116,7 +116,7 @@ func (r *reader) step() *transaction {
 	return done
 }
 
-// Line is one line of a file; absent fields stay nil or empty. What comes behind the payload is optional.
+// Line is one line of a file; absent fields stay nil or empty. Fields behind the payload are optional.
 type Line struct {
 	// Tx numbers the transaction.
 	Tx         *int64          `json:"tx"`
@@ -126,7 +126,7 @@ type Line struct {
 	OccurredAt *time.Time      `json:"occurred_at"`
 	Payload    json.RawMessage `json:"payload,omitempty"`
 
-	// Bytes is the payload where that cannot stand in a line of JSON as it is.
+	// Bytes is a payload that cannot stand in a line of JSON as it is.
 	Bytes     []byte           `json:"payload_base64,omitzero"`
 	EventID   *uuid.UUID       `json:"event_id,omitempty"`
 	Topic     string           `json:"topic,omitempty"`
@@ -134,7 +134,7 @@ type Line struct {
 	Key       string           `json:"partition_key,omitempty"`
 	Metadata  *json.RawMessage `json:"metadata,omitempty"`
 	AuditOnly bool             `json:"audit_only,omitempty"`
-	// Sequence and RecordedAt tell of where the event was before; an import gives it others.
+	// Sequence and RecordedAt are those of the event's former outbox; an import gives it others.
 	Sequence   int64      `json:"sequence,omitempty"`
 	RecordedAt *time.Time `json:"recorded_at,omitempty"`
 }
@@ -189,7 +189,7 @@ func parse(text []byte) (number int64, r row, err error) {
 	return *l.Tx, r, nil
 }
 
-// Count reads a file as an import does, and tells how many events it has.
+// Count reads a file as an import does, and returns the number of its events.
 func Count(r io.Reader, name string) (events int, err error) {
 	source, err := newSource(r)
 	if err != nil {

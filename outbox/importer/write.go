@@ -7,7 +7,7 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// missing is what the database lacks of one transaction of the file.
+// missing is the part of a file's transaction that the database lacks.
 type missing struct {
 	number   int64
 	events   []outbox.Event

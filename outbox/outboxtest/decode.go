@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// decode reads the arguments as AppendTx sends them, which is values, and as AppendSQL does, which is text.
+// decode reads the arguments as values, from AppendTx, and as text, from AppendSQL.
 func decode(args []any) (*batch, error) {
 	b, types := &batch{}, pgtype.NewMap()
 	arrays := []struct {

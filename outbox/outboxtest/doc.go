@@ -1,4 +1,4 @@
-// Package outboxtest says in tests what was appended: in a transaction of a real database, or in a Fake without any.
+// Package outboxtest reads appended events in tests: in a transaction of a real database, or in a Fake without any.
 //
 // # Model
 //
@@ -31,6 +31,6 @@
 //
 // # Failure handling
 //
-// What differs fails the test and lists the events, each with its differences. A transaction that cannot be read ends the test. A Fake
+// A difference fails the test and lists the events, each with its differences. A transaction that cannot be read ends the test. A Fake
 // refuses every other statement: test that on a real database.
 package outboxtest

@@ -16,26 +16,26 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Partitions is how many partitions a Fake has: as many as a migrated database has by default.
+// Partitions is a Fake's number of partitions: a migrated database's default.
 const Partitions = 64
 
-// ErrNotOfTheOutbox tells that a Fake was given a statement of the application.
+// ErrNotOfTheOutbox: a Fake was given a statement of the application.
 var ErrNotOfTheOutbox = errors.New("outboxtest: a Fake runs AppendTx, AppendSQL and Read alone; test other statements on a real database")
 
-// Fake is an outbox in memory and a transaction on it: a pgx.Tx whose Begin gives inner ones, as savepoints are. DB gives it as a *sql.DB.
-// Like a transaction it is for one goroutine at a time.
+// Fake is an outbox in memory and a transaction on it: a pgx.Tx whose Begin gives inner ones, like savepoints. DB gives it as a *sql.DB. Like
+// a transaction it is for one goroutine at a time.
 type Fake struct {
 	stored *stored
 	outer  *Fake
-	from   int // how many events there were when it began
+	from   int // the number of events at its beginning
 	ended  bool
 }
 
-// stored is what all transactions of a fake share.
+// stored is the state that all transactions of a fake share.
 type stored struct {
 	entries  []entry
 	sequence int64
-	failed   bool // until what failed is rolled back
+	failed   bool // until the failed transaction is rolled back
 }
 
 type entry struct {
@@ -48,7 +48,7 @@ var _ pgx.Tx = (*Fake)(nil)
 // NewFake makes an empty one.
 func NewFake() *Fake { return &Fake{stored: &stored{}} }
 
-// aborted is what PostgreSQL says until a failed transaction is rolled back.
+// aborted returns PostgreSQL's error until a failed transaction is rolled back.
 func aborted() error {
 	return refusal("25P02", "current transaction is aborted, commands ignored until end of transaction block", "", "")
 }
@@ -57,7 +57,7 @@ func refusal(code, text, detail, constraint string) error {
 	return &pgconn.PgError{Severity: "ERROR", Code: code, Message: text, Detail: detail, ConstraintName: constraint}
 }
 
-// usable is the reason why the transaction takes no statement.
+// usable returns the reason why the transaction takes no statement.
 func (f *Fake) usable() error {
 	switch {
 	case f.ended:
@@ -153,7 +153,7 @@ func (f *Fake) append(args []any) (rows [][]any, err error) {
 	return rows, nil
 }
 
-// append stores an event and returns what the function says of it.
+// append stores an event and returns the function's answer.
 func (s *stored) append(e entry, expected *int64) ([]any, error) {
 	var version int64
 	kept := e.PartitionKey
@@ -191,7 +191,7 @@ func (s *stored) append(e entry, expected *int64) ([]any, error) {
 	return []any{e.Sequence, new(e.ID), new(e.StreamVersion), placed, false, !e.AuditOnly}, nil
 }
 
-// event is the i-th one, as it is stored.
+// event returns the i-th one, as it is stored.
 func (b *batch) event(i int) entry {
 	now := time.Now()
 	e := outbox.Event{
@@ -224,7 +224,7 @@ type batch struct {
 	notBefore, occurred    []*time.Time
 }
 
-// at is the i-th entry, the zero value for NULL.
+// at returns the i-th entry, the zero value for NULL.
 func at[T any](array []*T, i int) (value T) {
 	if i < len(array) && array[i] != nil {
 		value = *array[i]

@@ -24,10 +24,10 @@ func (f *Fake) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, er
 // Begin begins an inner transaction, which Rollback undoes alone. pgx.BeginFunc takes a Fake in the place of a pool.
 func (f *Fake) Begin(context.Context) (pgx.Tx, error) { return f.begin() }
 
-// Commit ends the transaction. What an inner one appended stays with the outer one.
+// Commit ends the transaction. The events of an inner one stay with the outer one.
 func (f *Fake) Commit(context.Context) error { return f.commit() }
 
-// Rollback ends the transaction and takes back what was appended since its beginning.
+// Rollback ends the transaction and takes its events back.
 func (f *Fake) Rollback(context.Context) error { return f.rollback() }
 
 // Exec is refused with ErrNotOfTheOutbox.
@@ -63,7 +63,7 @@ func (f *Fake) LargeObjects() pgx.LargeObjects { return pgx.LargeObjects{} }
 // Conn is nil: there is no connection.
 func (f *Fake) Conn() *pgx.Conn { return nil }
 
-// failing is what comes of a statement that was refused.
+// failing is the result of a refused statement.
 type failing struct{ err error }
 
 func (f failing) Scan(...any) error                { return f.err }

@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// Stored is an event as it was appended, with what the outbox filled in. ExpectedVersion is not stored.
+// Stored is an event as it was appended, with the outbox's values filled in. ExpectedVersion is not stored.
 type Stored struct {
 	outbox.Event
 	// Sequence is the global sequence.
@@ -21,12 +21,12 @@ type Stored struct {
 	StreamVersion int64
 }
 
-// Events are what a transaction appended, in that order.
+// Events are those of a transaction, in their order.
 type Events []Stored
 
 const readStatement = "/* outboxtest.Read */ "
 
-// read is the text that reads what the transaction wrote, whoever wrote it: rows of its own id or of one of its savepoints, which are later and in progress.
+// read returns a query for the transaction's rows: those of its own id or of one of its savepoints, which are later and in progress.
 func read(schema string) (string, error) {
 	if err := pg.CheckSchema(schema); err != nil {
 		return "", err
@@ -48,8 +48,8 @@ func read(schema string) (string, error) {
  ORDER BY e.sequence`, nil
 }
 
-// Read returns what tx has appended so far in the schema's outbox. tx must be able to read the tables, as their owner does. A Fake is the
-// same in every schema.
+// Read returns the events of tx so far in the schema's outbox. tx must be able to read the tables, as their owner does. A Fake is the same in
+// every schema.
 func Read(t testing.TB, tx outbox.Tx, schema string) Events {
 	t.Helper()
 	return collect(t, schema, func(text string) (pg.Rows, error) { return tx.Query(t.Context(), text) })

@@ -46,7 +46,7 @@ func (e Events) like(want outbox.Event) (found Events) {
 	return found
 }
 
-// list is every event with what makes it another than want, a line each.
+// list returns every event with its differences from want, a line each.
 func (e Events) list(want outbox.Event) string {
 	var text strings.Builder
 	for i, one := range e {
@@ -58,7 +58,7 @@ func (e Events) list(want outbox.Event) string {
 	return text.String()
 }
 
-// differences are the fields of want that the event does not have.
+// differences returns the fields of want that the event does not have.
 func differences(got Stored, want outbox.Event) (all []string) {
 	differ := func(field, is, wanted any) { all = append(all, fmt.Sprintf("%s is %v, want %v", field, is, wanted)) }
 	for _, f := range fields(got.Event, want) {
@@ -94,7 +94,7 @@ func differences(got Stored, want outbox.Event) (all []string) {
 
 type field struct{ name, is, want string }
 
-// fields are those that are texts.
+// fields returns the fields that are texts.
 func fields(is, want outbox.Event) []field {
 	return []field{
 		{"StreamID", is.StreamID, want.StreamID},
@@ -135,7 +135,7 @@ func decoded(text []byte) (value any, isJSON bool) {
 	return value, err == nil
 }
 
-// describe names what is set.
+// describe names the fields that are set.
 func describe(e outbox.Event) string {
 	var parts []string
 	for _, f := range fields(e, e) {
@@ -155,7 +155,7 @@ func describe(e outbox.Event) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// mostShown is how many bytes of a text are shown.
+// mostShown bounds a shown text, in bytes.
 const mostShown = 300
 
 // quote shows a text: JSON and the like as it is, the rest in quotes.

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// DB is the fake as a database, closed when the test ends. Its transactions are inner ones of f: begin the next when the last has ended.
-// What they have committed Read finds in f.
+// DB returns the fake as a database, closed when the test ends. Its transactions are inner ones of f: begin the next when the last has ended.
+// Read finds their commits in f.
 func (f *Fake) DB(t testing.TB) *sql.DB {
 	t.Helper()
 	db := sql.OpenDB(&connector{fake: f})

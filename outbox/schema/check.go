@@ -30,15 +30,15 @@ type Info struct {
 	Events string
 	// Stream is the JetStream stream of the events and Subject the template of their subjects; empty: none is stored.
 	Stream, Subject string
-	// OutboxID tells this outbox from others that publish to the same stream.
+	// OutboxID identifies this outbox among others that publish to the same stream.
 	OutboxID uuid.UUID
-	// ControlPrefix is what the subjects of its control messages begin with.
+	// ControlPrefix begins the subjects of its control messages.
 	ControlPrefix string
 }
 
-// Check reports what is migrated. It returns ErrNotMigrated, ErrOutdated, ErrNewer when a newer binary migrated the schema so that this one
-// cannot work with it, ErrPartitionMismatch when Config.Partitions is set and differs, or ErrStreamMismatch when Config.Stream or
-// Config.Subject is and does. It needs SELECT on outbox_schema_version and outbox_settings.
+// Check returns the migrated state. Errors: ErrNotMigrated; ErrOutdated; ErrNewer where a newer binary's migration shuts this one out;
+// ErrPartitionMismatch where Config.Partitions is set and differs; ErrStreamMismatch the same for Config.Stream or Config.Subject. It needs
+// SELECT on outbox_schema_version and outbox_settings.
 func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	version, err := m.version(ctx, db)
 	if err != nil {
@@ -78,7 +78,7 @@ func (m *Migrator) Check(ctx context.Context, db pg.RowQuerier) (Info, error) {
 	return info, errors.Join(m.checkStream("--stream ", m.cfg.Stream, info.Stream), m.checkStream("--subject ", m.cfg.Subject, info.Subject))
 }
 
-// checkStream compares what is asked for with what is stored, if both are.
+// checkStream compares the requested value with the stored one, if both are set.
 func (m *Migrator) checkStream(flag, asked, stored string) error {
 	if asked == "" || stored == "" || asked == stored {
 		return nil
@@ -101,7 +101,7 @@ func (m *Migrator) up(flags ...string) string {
 	return strings.Join(append(words, flags...), " ")
 }
 
-// checkNewer asks a schema with migrations that this binary does not know whether it can be worked with all the same.
+// checkNewer asks a schema with unknown migrations whether this binary can work with it all the same.
 func (m *Migrator) checkNewer(ctx context.Context, db pg.RowQuerier, version, latest int64) error {
 	var from int64
 	if err := db.QueryRow(ctx, `SELECT usable_from FROM `+m.quoted()+`.outbox_settings`).Scan(&from); err != nil {

@@ -21,29 +21,29 @@ const (
 // ErrConfig is returned for a Config that breaks a rule; the text names the field.
 var ErrConfig = errors.New("schema config")
 
-// Config says what to migrate.
+// Config has the settings of a Migrator.
 type Config struct {
 	// DatabaseURL is a connection string in any form that pgx understands; its
 	// role must be allowed to create tables. Needed by Up, Down and Status.
 	DatabaseURL string
 	// Schema is the PostgreSQL schema, created when missing. Must match ^[A-Za-z_][A-Za-z0-9_]{0,62}$; case counts. Defaults to "public".
 	Schema string
-	// Partitions is the partition count, 1..32767, fixed by the first Up. 0 means 64 for a new schema and whatever is stored for an existing
-	// one; any other value must equal what is stored.
+	// Partitions is the partition count, 1..32767, fixed by the first Up. 0 means 64 for a new schema and the stored count for an existing
+	// one; any other value must equal the stored one.
 	Partitions int
-	// Events is the table or view with the events, as "name", in Schema, or "schema.name". Up stores it, and refuses another one than is
-	// stored while a worker lives; Check compares it. Empty means whatever is stored, which is "events" in a new schema.
+	// Events is the table or view with the events, as "name", in Schema, or "schema.name". Up stores it, and refuses another one than the
+	// stored one while a worker lives; Check compares it. Empty means the stored one, which is "events" in a new schema.
 	Events string
 	// Stream is the JetStream stream of the events: 1 to 255 characters, none of them white space or one of . * > / \. Subject is the
-	// template of their subjects, of at most 500 characters: tokens of A-Z a-z 0-9 _ - or one field {topic} {type} {partition} {stream}
-	// {tenant}, separated by dots, the first one fixed. Up stores them, and refuses others than are stored while a worker lives; Check
-	// compares them. Empty means whatever is stored, which is nothing in a new schema: there the workers' settings count.
+	// template of their subjects, at most 500 characters: tokens of A-Z a-z 0-9 _ - or one field {topic} {type} {partition} {stream}
+	// {tenant}, separated by dots, the first one fixed. Up stores them, and refuses changes while a worker lives; Check compares them. Empty
+	// means the stored ones; a new schema has none: there the workers' settings count.
 	Stream, Subject string
-	// ControlPrefix is what the subjects of control messages begin with: 1 to 100 characters, tokens of A-Z a-z 0-9 _ - separated by dots,
-	// outside of the events' subjects. Up stores it, and refuses another one than is stored once a worker has started. Empty means
-	// whatever is stored, which is "outbox.fence" in a new schema.
+	// ControlPrefix begins the subjects of control messages: 1 to 100 characters, tokens of A-Z a-z 0-9 _ - separated by dots, outside of the
+	// events' subjects. Up stores it, and refuses a change once a worker has started. Empty means the stored one, which is "outbox.fence" in
+	// a new schema.
 	ControlPrefix string
-	// OthersMayCreate lets Up migrate a schema in which roles besides the owner may create functions, whose names may then be taken for ours.
+	// OthersMayCreate lets Up migrate a schema where roles besides the owner may create functions, which calls may take for ours.
 	OthersMayCreate bool
 	// Force lets Down remove rows that are not published yet.
 	Force bool

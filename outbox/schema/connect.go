@@ -13,8 +13,8 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// open returns a handle whose every connection resolves unqualified names in pg_catalog and nowhere else: a migration runs with the rights
-// of an owner, and who may create in a schema of the path says what names mean.
+// open returns a handle whose every connection resolves unqualified names in pg_catalog and nowhere else: a migration runs with an owner's
+// rights, and a role that may create in a schema of the path decides the meaning of names.
 func (m *Migrator) open() (*sql.DB, error) {
 	if m.cfg.DatabaseURL == "" {
 		return nil, fmt.Errorf("%w: DatabaseURL must be set", ErrConfig)

@@ -20,8 +20,8 @@ func newQueries(schema string) (q queries, err error) {
 	return q, err
 }
 
-// Creator is a role that may create objects in the outbox's schema, and need not: a function of the name and with other arguments than
-// one of ours is called, or is in the way, where a producer leaves types open, as one in psql does. Our own calls leave none open.
+// Creator is a role that may create objects in the outbox's schema, without need. Its function of our name with other arguments runs, or is
+// in the way, where a producer leaves types open, like one in psql. Our own calls leave none open.
 type Creator struct {
 	// Role is its name, or PUBLIC.
 	Role string
@@ -29,18 +29,18 @@ type Creator struct {
 	Cure string
 }
 
-// String says it in one line.
+// String returns role and cure in one line.
 func (c Creator) String() string {
 	return fmt.Sprintf("%s may create objects in the outbox's schema; to mend it: %s", c.Role, c.Cure)
 }
 
-// Creators lists who may create in a migrated schema besides superusers and those who may act as its tables' owner. It needs no right.
+// Creators lists the roles that may create in a migrated schema, but for superusers and its tables' owner's members. It needs no right.
 func Creators(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
 	return creators(ctx, db, schema, "who may create", func(q *queries) pg.Query { return q.Creators })
 }
 
-// Strangers lists who has put functions beside those of a migrated outbox, under names of these, with the statements that drop them. A
-// call that leaves types open may mean one of them, and with further arguments that have defaults each call is refused. It needs no right.
+// Strangers lists the owners of functions beside those of a migrated outbox, under their names, with the statements that drop them. A call
+// that leaves types open may mean one of them, and one whose further arguments have defaults fails each call. It needs no right.
 func Strangers(ctx context.Context, db pg.DB, schema string) ([]Creator, error) {
 	return creators(ctx, db, schema, "strangers' functions", func(q *queries) pg.Query { return q.Strangers })
 }

@@ -2,7 +2,7 @@ package schema
 
 import "errors"
 
-// Errors to branch on. They come wrapped in a text that says what to do.
+// Errors to branch on. They come wrapped in a text with the cure.
 var (
 	// ErrNotMigrated: the schema has no outbox tables.
 	ErrNotMigrated = errors.New("outbox schema is not migrated")

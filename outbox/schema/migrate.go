@@ -39,19 +39,18 @@ func New(cfg Config) (*Migrator, error) {
 	return &Migrator{cfg: cfg, lock: newLocker(cfg.Schema)}, nil
 }
 
-// Up creates the schema where it is missing and applies every migration that is not applied yet. It returns ErrPartitionMismatch, and
-// changes nothing, when Config.Partitions is set and differs from what is stored; ErrCreators, when others may create in the schema;
-// ErrNewer as Check does; ErrServerVersion for PostgreSQL before 14. ErrEvents, when Config.Events does not exist, ErrLiving, when it,
-// Config.Stream or Config.Subject cannot be changed now, and ErrControl, when Config.ControlPrefix cannot any more, come after the tables
-// were migrated.
+// Up creates the schema where it is missing and applies every migration that is not applied yet. It returns, and changes nothing then:
+// ErrPartitionMismatch, when Config.Partitions is set and differs from the stored count; ErrCreators, when others may create in the schema;
+// ErrNewer as Check does; ErrServerVersion for PostgreSQL before 14. After the migration it returns ErrEvents, when Config.Events does not
+// exist; ErrLiving, when it, Config.Stream or Config.Subject cannot be changed now; ErrControl, when Config.ControlPrefix cannot any more.
 func (m *Migrator) Up(ctx context.Context) (err error) {
 	db, err := m.open()
 	if err != nil {
 		return fmt.Errorf("migrate up: %w", err)
 	}
 	defer func() { err = wrap("migrate up", errors.Join(err, db.Close())) }()
-	// The first lock covers what must be looked at before goose writes; goose takes the same lock again. Another process may have migrated
-	// in between, with another count: hence the second look.
+	// The first lock covers the checks before goose writes; goose takes the same lock again. Another process may have migrated in between,
+	// with another count: hence the second check.
 	if err := m.locked(ctx, db, func(conn *sql.Conn) error { return m.prepare(ctx, conn) }); err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func (m *Migrator) prepare(ctx context.Context, conn *sql.Conn) error {
 	return m.checkStored(ctx, conn)
 }
 
-// planted is the owner of a table of versions that was there before the outbox: its triggers and defaults would run as whoever migrates.
+// planted returns the owner of a versions table older than the outbox: its triggers and defaults would run as the migrating role.
 const planted = `SELECT pg_get_userbyid(v.relowner) FROM pg_class AS v LEFT JOIN pg_class AS s ON s.oid = to_regclass($2) AND s.relowner = v.relowner
 	WHERE v.oid = to_regclass($1) AND pg_get_userbyid(v.relowner) <> current_user AND (s.oid IS NULL OR NOT has_schema_privilege(v.relowner, v.relnamespace, 'CREATE'))`
 

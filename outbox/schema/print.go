@@ -85,8 +85,8 @@ func (m *Migrator) printStep(script *strings.Builder, step Migration, text strin
 	fmt.Fprintf(script, "DELETE FROM %s.%s WHERE version_id = %d;\nCOMMIT;\n", m.quoted(), versionTable, step.Version)
 }
 
-// section cuts one direction out of a migration and leaves the migration tool's
-// annotations behind. What stands before "Up" (explanations) belongs to Up.
+// section cuts one direction out of a migration and leaves the migration tool's annotations behind. Text before "Up" (explanations) belongs
+// to Up.
 func section(text string, direction Direction) string {
 	up, down, _ := strings.Cut(text, "-- +goose Down\n")
 	if direction == Down {

@@ -19,7 +19,7 @@ import (
 // DefaultEvents is the relation with the events unless another one is stored.
 const DefaultEvents = "events"
 
-// relation is the quoted name of a relation that lies in the outbox's schema unless it names one.
+// relation returns the quoted name of a relation that lies in the outbox's schema unless it names one.
 func (m *Migrator) relation(name string) string {
 	if schema, name, found := strings.Cut(name, "."); found {
 		return pgx.Identifier{schema, name}.Sanitize()
@@ -27,7 +27,7 @@ func (m *Migrator) relation(name string) string {
 	return pgx.Identifier{m.cfg.Schema, name}.Sanitize()
 }
 
-// storeControl stores what control subjects begin with, if the configuration says so.
+// storeControl stores the prefix of control subjects, if the configuration has one.
 func (m *Migrator) storeControl(ctx context.Context, conn *sql.Conn) error {
 	if m.cfg.ControlPrefix == "" {
 		return nil
@@ -49,7 +49,7 @@ func (m *Migrator) storeControl(ctx context.Context, conn *sql.Conn) error {
 	})
 }
 
-// storePlaces stores where the events are and where they go, as far as the configuration says so.
+// storePlaces stores the relation of the events, stream and subjects, as far as the configuration has them.
 func (m *Migrator) storePlaces(ctx context.Context, db pg.DB) error {
 	was, err := m.Check(ctx, db)
 	if err != nil && !errors.Is(err, ErrStreamMismatch) {

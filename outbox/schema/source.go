@@ -16,7 +16,7 @@ import (
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// source is the embedded migrations with the schema's name and the partition count put into them.
+// source holds the embedded migrations with the schema's name and the partition count put into them.
 type source struct {
 	fs.FS
 	values *strings.Replacer

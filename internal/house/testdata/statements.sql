@@ -3771,7 +3771,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
            $6::text[]::jsonb[], $7::text[], $8::text[], NULL::bigint[], NULL::text[], $9::text[],
            NULL::boolean[], NULL::timestamptz[], $10::timestamptz[]);
 
-/* capture.Body */ DECLARE
+/* capture.Body The body of a captured table's function, which is sent when it is made. Table and settings fill the braces. */ DECLARE
     old_stream   text;
     new_stream   text;
     old_row      text;

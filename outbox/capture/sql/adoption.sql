@@ -1,12 +1,12 @@
 -- query: Unique
--- The columns that an index keeps from having a value twice, at once and in all rows.
+-- The columns that an index keeps unique, at once and in all rows.
 SELECT a.attname::text
   FROM pg_index AS i
   JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
  WHERE i.indrelid = @table AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1 AND i.indpred IS NULL AND a.attnotnull
 
 -- query: MayAdopt
--- Whether a table's owner may append its rows, and whether this session may append those that wait, and not twice.
+-- The table owner's right to append its rows, and this session's to append waiting ones, and not twice.
 SELECT has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, append.oid, 'EXECUTE'),
        has_function_privilege(event.oid, 'EXECUTE') AND has_function_privilege(batch.oid, 'EXECUTE')
   FROM pg_class AS c
@@ -18,11 +18,11 @@ SELECT has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privile
  WHERE c.oid = @table
 
 -- query: Own
--- Whether this session is the table's owner, and nobody else who took that role.
+-- True where this session is the table's owner, and not a role that took it.
 SELECT session_user = current_user AND pg_get_userbyid(c.relowner) = session_user FROM pg_class AS c WHERE c.oid = @table
 
 -- query: Fit
--- What the rows are as events.
+-- Makes events of the rows.
 SELECT f.event_stream, f.event_type, f.event_topic, f.event_metadata::text, f.event_tenant, f.event_key, f.event_occurred, f.id, f.next_id,
        f.told, f.changed, f.shared
   FROM unnest(@rows::text[], @own::uuid[], @streams::text[], @types::text[], @topics::text[], @payloads::bytea[], @metadata::text[],
@@ -33,8 +33,8 @@ SELECT f.event_stream, f.event_type, f.event_topic, f.event_metadata::text, f.ev
  ORDER BY u.position
 
 -- query: Versions
--- The versions of streams, and whether events of theirs were dropped. Where versions are given, a batch of more than 64 events locks no
--- stream: the lock table is small.
+-- The versions of streams, with whether events of theirs were dropped. With given versions a batch of more than 64
+-- events locks no stream: the lock table is small.
 SELECT s.stream, coalesce(kept.last, head.stream_version, 0), coalesce(kept.first > 1, head.stream_version IS NOT NULL)
   FROM unnest(@streams::text[]) AS s (stream)
  CROSS JOIN LATERAL (SELECT min(e.stream_version) AS first, max(e.stream_version) AS last
@@ -42,7 +42,7 @@ SELECT s.stream, coalesce(kept.last, head.stream_version, 0), coalesce(kept.firs
   LEFT JOIN {schema}.outbox_stream_heads AS head ON head.stream_id = s.stream
 
 -- query: MayBackfill
--- Whether this session is the table's owner, and nobody else who took that role; may append batches; and an index keeps rows from having a key twice.
+-- True where this session is the table's owner, and not a role that took it; may append batches; and an index keeps keys unique.
 SELECT session_user = current_user AND pg_get_userbyid(c.relowner) = session_user,
        has_function_privilege(b.oid, 'EXECUTE'),
        EXISTS (SELECT FROM pg_index AS i

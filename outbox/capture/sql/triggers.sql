@@ -1,5 +1,4 @@
--- query: Body
--- The body of a captured table's function, which is sent when it is made. What stands in braces depends on table and settings.
+-- query: Body The body of a captured table's function, which is sent when it is made. Table and settings fill the braces.
 DECLARE
     old_stream   text;
     new_stream   text;
@@ -62,7 +61,7 @@ BEGIN
 END
 
 -- query: Find
--- The tables that a name may mean, and what stands in the way of a trigger. What outbox and inbox write to themselves cannot be captured.
+-- The tables that a name may mean, with obstacles to a trigger. The tables of outbox and inbox cannot be captured.
 SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.relkind IN ('r', 'p'),
        pg_has_role(c.relowner, 'USAGE'),
        has_schema_privilege(c.relowner, o.oid, 'USAGE') AND has_function_privilege(c.relowner, p.oid, 'EXECUTE'),
@@ -111,7 +110,7 @@ SELECT coalesce(bool_and(NOT i.indimmediate), false)
    AND (i.indkey::int[])[0:i.indnkeyatts - 1] <@ @numbers::text::int[]
 
 -- query: Membership
--- What a publication publishes of a table that it names: to_jsonb, since servers before 15 have neither lists nor filters.
+-- A publication's part of a table that it names: to_jsonb, since servers before 15 have neither lists nor filters.
 SELECT coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum)
                    FROM pg_attribute AS a
                   WHERE a.attrelid = r.prrelid AND a.attnum::text IN (SELECT (regexp_matches(to_jsonb(r) ->> 'prattrs', '\d+', 'g'))[1])), '{}'),
@@ -126,12 +125,12 @@ SELECT coalesce((SELECT array_agg(a.attname::text ORDER BY a.attnum)
  WHERE p.pubname = @publication AND r.prrelid = @table
 
 -- query: Published
--- Whether there is such a publication that has tables one by one.
+-- True where such a publication has tables one by one.
 SELECT EXISTS (SELECT FROM pg_publication AS p WHERE p.pubname = @publication AND NOT p.puballtables)
 
 -- query: Installed
--- The functions that append to this outbox for a table, with their triggers, and what may be wrong with them. The triggers of partitions
--- are their table's. A function without a trigger is left of a table that was dropped.
+-- The functions that append to this outbox for a table, with their triggers, and the facts about their faults. The triggers of partitions
+-- are their table's. A function without a trigger is the rest of a dropped table.
 SELECT f.nspname::text, p.proname::text, p.proowner::regrole::text, coalesce(obj_description(p.oid, 'pg_proc'), ''),
        coalesce(t.tgname::text, ''), coalesce(c.oid, 0), coalesce(n.nspname::text, ''), coalesce(c.relname::text, ''), coalesce(t.tgenabled::text, ''),
        coalesce(c.relowner::regrole::text, ''),
@@ -165,7 +164,7 @@ SELECT f.nspname::text, p.proname::text, p.proowner::regrole::text, coalesce(obj
  ORDER BY 7, 8, 5, 2
 
 -- query: LimitLocks
--- For this transaction: whoever waits for a table longer than this, in milliseconds, fails. Its work takes as long as the table is large.
--- A process that is suspended keeps nobody from the table.
+-- Bounds this transaction's waits for a table, in milliseconds. Its work takes as long as the table is large. A suspended process blocks
+-- nobody from the table.
 SELECT set_config('lock_timeout', @limit, true), set_config('statement_timeout', '0', true),
        set_config('idle_in_transaction_session_timeout', '10s', true)

@@ -5,5 +5,5 @@ SELECT e.stream_id, e.stream_version
   JOIN {schema}.events AS e USING (stream_id, stream_version)
 
 -- query: RelaxCommit
--- For this transaction: what is set for a session stays with it where a pooler hands it to others.
+-- For this transaction: a session's setting stays with it where a pooler hands it to others.
 SET LOCAL synchronous_commit = off

@@ -1,13 +1,13 @@
 -- query: Living
--- Workers, each with for how long its heartbeat counts where that ends later than it can: the clock has stepped back since.
+-- Workers, with the term of each heartbeat that ends later than it can: the clock has stepped back.
 SELECT w.worker_id, w.heartbeat_until,
        CASE WHEN w.heartbeat_until > clock_timestamp() + w.heartbeat_ttl + @steady::interval THEN w.heartbeat_ttl END
   FROM {schema}.outbox_workers AS w
  WHERE w.heartbeat_until > clock_timestamp()
 
 -- query: SetPlaces
--- Stores where the events are and where they go, if that relation is there and no worker lives: one
--- that does has looked already, and goes on with the former. @silent were watched, and are dead.
+-- Stores the relation of the events, stream and subjects, if that relation exists and no worker lives:
+-- a living one has read the former, and goes on with them. @silent were watched, and are dead.
 WITH asked AS (
        SELECT to_regclass(@quoted) IS NOT NULL AS there,
               (SELECT count(*) FROM {schema}.outbox_workers AS w
@@ -22,8 +22,8 @@ WITH asked AS (
 SELECT a.there, a.living FROM asked AS a
 
 -- query: SetControlPrefix
--- Stores what control subjects begin with, where no partition was ever owned: a record under
--- the former prefix would be looked for in vain. Returns what was stored before.
+-- Stores the prefix of control subjects, where no partition was ever owned: a record under
+-- the former prefix would not be found. Returns the former prefix.
 WITH asked AS (
        SELECT EXISTS (SELECT FROM {schema}.outbox_partitions AS p WHERE p.lease_epoch > 0)
               OR EXISTS (SELECT FROM {schema}.outbox_former_partitions)
@@ -37,8 +37,8 @@ WITH asked AS (
 SELECT s.control_prefix, a.used FROM {schema}.outbox_settings AS s, asked AS a
 
 -- query: Creators
--- Who may create in the outbox's schema, besides superusers and those who may act as
--- the tables' owner, who before the first migration is this session, and the statement that ends it.
+-- Roles that may create in the outbox's schema, with the cure's statement. Superusers and members of the
+-- tables' owner are left out; before the first migration this session is the owner.
 WITH place AS (
        SELECT n.nspname, n.nspowner, n.nspacl, coalesce(c.relowner, (SELECT u.oid FROM pg_roles AS u WHERE u.rolname = current_user)) AS relowner, d.datdba
          FROM pg_namespace AS n
@@ -59,7 +59,7 @@ SELECT coalesce(r.rolname, 'PUBLIC'),
  ORDER BY 1
 
 -- query: Strangers
--- Functions that others have put beside those of the outbox, under the names of these.
+-- Others' functions beside those of the outbox, under their names.
 SELECT pg_get_userbyid(f.proowner), format('DROP FUNCTION %s', f.oid::regprocedure)
   FROM pg_class AS c
   JOIN pg_proc AS f ON f.pronamespace = c.relnamespace AND f.proowner <> c.relowner
