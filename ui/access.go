@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/ui/act"
 )
 
-// Access is what a request may do.
+// Access is the level of a request's rights.
 type Access = act.Access
 
 // The levels of access, each including those before it: nothing, looking, actions.
@@ -22,26 +22,26 @@ const (
 	AccessOperate  = act.AccessOperate
 )
 
-// Identity is who sent a request, and what they may do.
+// Identity is the sender of a request, with their access.
 type Identity = act.Identity
 
 // User is a name and password for HTTP basic authentication.
 type User struct {
 	Name, Password string
-	// Access is what the user may do. It must not be AccessNone.
+	// Access is the user's. It must not be AccessNone.
 	Access Access
 }
 
 // Token is a bearer token.
 type Token struct {
 	Value string
-	// Name stands in the audit for whoever bears the token. Defaults to "token 1" for the first token, and so on.
+	// Name stands in the audit for the bearer. Defaults to "token 1" for the first token, and so on.
 	Name string
-	// Access is what the bearer may do. It must not be AccessNone.
+	// Access is the bearer's. It must not be AccessNone.
 	Access Access
 }
 
-// Auth says who may look and who may act. The zero value authenticates nobody: then only connections to a loopback address are served, with
+// Auth decides who may look and who may act. The zero value authenticates nobody: only connections to a loopback address are served, with
 // AccessOperate, and the audit names them "local".
 type Auth struct {
 	// Users may log in with HTTP basic authentication.
@@ -52,18 +52,18 @@ type Auth struct {
 	// needs TrustedProxies. The proxy must set it on every request, replacing what the client sent: a request with two of them, or from
 	// another address, is refused with 403. A request without it may use Users and Tokens. Defaults to none.
 	ProxyHeader string
-	// TrustedProxies are the addresses from which ProxyHeader is believed.
+	// TrustedProxies are the addresses whose ProxyHeader is believed.
 	TrustedProxies []netip.Prefix
-	// ProxyAccess is what those may do whom the proxy names. It must be given with ProxyHeader.
+	// ProxyAccess is the access of users whom the proxy names. It must be given with ProxyHeader.
 	ProxyAccess Access
-	// Authorize decides instead of all of these, for instance by the session of the program that embeds the monitor: AccessNone,
-	// AccessReadOnly or AccessOperate.
+	// Authorize replaces all of these, for instance by the session of the program that embeds the monitor: AccessNone, AccessReadOnly or
+	// AccessOperate.
 	Authorize func(*http.Request) Access
 	// Identify names, for the audit, the user whom Authorize let in: at most 200 bytes. Defaults to "embedded".
 	Identify func(*http.Request) string
 }
 
-// Enabled tells whether requests have to authenticate.
+// Enabled reports whether requests have to authenticate.
 func (a Auth) Enabled() bool {
 	return a.Authorize != nil || len(a.Users) > 0 || len(a.Tokens) > 0 || a.ProxyHeader != ""
 }
@@ -141,8 +141,8 @@ func (a Auth) validateProxy() error {
 // ReadAuth reads a file with a line for each user, "ROLE KIND NAME SECRET", and one for a trusted proxy, "ROLE proxy HEADER ADDRESSES". The role
 // is read-only or operate, the kind of a user password or token; spaces or tabs separate them, and the secret is the rest of the line. The
 // addresses from which the proxy's header is believed are single ones or ranges, separated by commas. Blank lines and lines that begin with #
-// are passed over. A file that its group or others may write is refused. One that they may read is not, since mounted secrets of container
-// platforms are. No error quotes the file.
+// are skipped. A file that its group or others may write is refused. They may read it, since they can read mounted secrets of container
+// platforms. No error quotes the file.
 func ReadAuth(path string) (Auth, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -172,7 +172,7 @@ func ReadAuth(path string) (Auth, error) {
 	return auth, nil
 }
 
-// add takes up what a line of a users file says; the fault is empty where that is right.
+// add adds the user or proxy of a line; the fault is empty for a correct line.
 func (a *Auth) add(line string) (fault string) {
 	user, kind, fault := parseUser(line)
 	switch {
@@ -241,8 +241,8 @@ func parseUser(line string) (user User, kind, fault string) {
 	return user, words[1], ""
 }
 
-// onLoopback tells whether the connection arrived at a loopback address. It is
-// false when the server does not say, as in a handler called without one.
+// onLoopback reports whether the connection arrived at a loopback address; false where no server says so, as in a handler called
+// without one.
 func onLoopback(r *http.Request) bool {
 	address, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// assets serves the embedded files. A browser keeps them and asks each time whether they changed, so that an upgrade shows at once.
+// assets serves the embedded files. A browser revalidates its copy each time, so that an upgrade shows at once.
 type assets struct {
 	files map[string]asset
 }
@@ -40,7 +40,7 @@ func newAssets(static fs.FS) (*assets, error) {
 	return a, nil
 }
 
-// serve tells whether the file exists.
+// serve reports whether the file exists.
 func (a *assets) serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	file, ok := a.files[name]
 	if !ok {

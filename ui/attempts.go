@@ -10,7 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// bound is how many wrong guesses at once are looked at, and when there is one more.
+// bound is a token bucket's size in wrong guesses, and the time until it gains one.
 type bound struct {
 	burst  float64
 	refill time.Duration
@@ -19,16 +19,16 @@ type bound struct {
 var (
 	// ofName is for the wrong passwords of one user from one address.
 	ofName = bound{20, 6 * time.Second}
-	// ofAddress is for what names no user: tokens, and the names of nobody. It is higher, since all who come through a proxy share it.
+	// ofAddress is for tokens and unknown names. It is higher, since all clients of a proxy share it.
 	ofAddress = bound{200, 600 * time.Millisecond}
 )
 
-// knownPeers is how many of each are remembered.
+// knownPeers bounds the buckets of each kind.
 const knownPeers = 4096
 
-// attempts slows down whoever guesses credentials: a token bucket for each user at each address, and two for the rest of an address, of
-// which every wrong guess takes one. While it is empty nothing is compared, so that guesses tell nothing, not even a right one. Guesses at
-// one user hold up no other, and what names nobody holds up no user at all: those who come through a proxy share its address.
+// attempts slows guesses of credentials: a token bucket for each user at each address, and two for the rest of an address. A wrong guess
+// takes one token. While a bucket is empty nothing is compared, so that even a right guess reveals nothing. Guesses at one user delay no
+// other, and unknown names delay no user: clients of a proxy share its address.
 type attempts struct {
 	log *slog.Logger
 
@@ -36,7 +36,7 @@ type attempts struct {
 	peers map[guessed]*lru.Cache[string, bucket]
 }
 
-// guessed is what a guess is at. Each kind is remembered apart, so that names made up drive out no user's bucket.
+// guessed is the kind of a guess. Each has its own cache, so that made-up names evict no user's bucket.
 type guessed int
 
 const (
@@ -54,7 +54,7 @@ func newAttempts(log *slog.Logger) *attempts {
 	a := &attempts{log: log, peers: map[guessed]*lru.Cache[string, bucket]{}}
 	for _, kind := range []guessed{guessedUser, guessedNobody, guessedToken} {
 		peers, err := lru.New[string, bucket](knownPeers)
-		if err != nil { // only for a size that is not positive
+		if err != nil { // lru fails only for a size below 1
 			panic(err)
 		}
 		a.peers[kind] = peers
@@ -62,8 +62,8 @@ func newAttempts(log *slog.Logger) *attempts {
 	return a
 }
 
-// try lets check look at what the peer sent, and returns how long the peer has to wait when it was not looked at. The lock is held
-// meanwhile, so that guesses sent at once do not all find the same token; a check takes a microsecond.
+// try runs check, or returns how long the peer has to wait for it. It holds the lock meanwhile, so that simultaneous guesses do not share a
+// token; a check takes a microsecond.
 func (a *attempts) try(peer string, kind guessed, name string, check func() bool) (retry time.Duration) {
 	limit, key := ofAddress, peer
 	if kind == guessedUser {
@@ -91,7 +91,7 @@ func (a *attempts) try(peer string, kind guessed, name string, check func() bool
 	return 0
 }
 
-// peer is the address that the connection came from; of IPv6 the network, since a host has as many addresses as it likes.
+// peer returns the connection's remote address; of IPv6 the network, since a host has as many addresses as it likes.
 func peer(r *http.Request) string { return peerOf(r.RemoteAddr) }
 
 func peerOf(remote string) string {

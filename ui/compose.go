@@ -11,12 +11,12 @@ import (
 	"github.com/postrider/postrider/ui/act"
 )
 
-// renewal is how often rights and events relation are looked at.
+// renewal is the interval of checks of rights and events relation.
 const renewal = 5 * time.Second
 
 // Compose returns the server of a monitor that shows source, with one cache for pages, API and metrics. Registerer, where given, gets the
-// metrics that NewCollector makes of it. Operator, where given, becomes that of the Options as far as its role has the rights; what it and
-// Options.Replays and Options.Resizes lack is logged. Server.Work looks at that again.
+// metrics of NewCollector. Operator, where given, becomes that of the Options as far as its role has the rights. The log names rights that
+// it, Options.Replays or Options.Resizes lack. Server.Work repeats the check.
 func Compose(ctx context.Context, config ServerConfig, source Source, operator *ops.Operator, registerer prometheus.Registerer) (*Server, error) {
 	cache, err := NewCache(source, CacheConfig{})
 	if err != nil {

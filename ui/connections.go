@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// warnAgain is how often at most the log tells that connections are closed.
+// warnAgain is the least time between two warnings about closed connections.
 const warnAgain = time.Minute
 
-// connections bounds how many connections are open, in all and from one address: they use the descriptors of the process, which a relay
-// needs, too. A new one takes the place of the one that has waited longest, between requests or for its first one to be whole, so that
-// health checks get through whoever holds connections open. While all are answered to, a new one is closed.
+// connections bounds the open connections, in all and from one address, since a relay needs the process's descriptors, too. A new one evicts
+// the one that has waited longest, between requests or for a whole first one, so that health checks get through. While all serve requests a
+// new one is closed.
 type connections struct {
 	net.Listener
 
@@ -28,14 +28,14 @@ type connections struct {
 	warned time.Time
 }
 
-// connection is one that is open.
+// connection is an open one.
 type connection struct {
 	net.Conn
 
 	of      *connections
 	from    string
-	serving int       // requests that are answered now
-	since   time.Time // when it was opened, or had its last answer
+	serving int       // requests under way
+	since   time.Time // when it was opened, or last answered
 }
 
 func newConnections(listener net.Listener, most, mostFrom int, log *slog.Logger) *connections {
@@ -60,7 +60,7 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// admit notes a new connection, and which one has to go for it.
+// admit adds a connection, and returns the one to evict for it.
 func (l *connections) admit(c *connection) (evicted *connection, admitted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets the server end its side first: whoever still sends then reads the answer before the connection goes.
+// CloseWrite lets the server end its side first: a client that still sends can then read the answer.
 func (c *connection) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -120,7 +120,7 @@ func (c *connection) serve(requests int) {
 
 type connectionKey struct{}
 
-// connected has requests know their connection; it is a server's ConnContext.
+// connected stores the connection in its requests' contexts; it is a server's ConnContext.
 func connected(ctx context.Context, conn net.Conn) context.Context {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -128,7 +128,7 @@ func connected(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
-// serving keeps the connections of requests that are answered.
+// serving keeps connections from eviction while they answer a request.
 func serving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {

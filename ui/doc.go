@@ -5,12 +5,12 @@
 //
 //	tables ──▶ source ──▶ act ──▶ pages, api ──▶ ui
 //
-// Package source reads the state, package act does what operators may, package pages answers people and package api programs. Here are the
-// handler before them, who gets in, server, configuration, health and metrics, and the names by which programs know the rest. A [Source]
-// reads the whole state as one [Snapshot], a [Cache] shares it among all who ask: every answer carries the snapshot's age.
+// Package source reads the state, package act acts for operators, package pages answers people and package api programs. This package has the
+// handler before them, authentication, server, configuration, health and metrics, and the names by which programs know the rest. A [Source]
+// reads the whole state as one [Snapshot], a [Cache] shares it among all requests: every answer carries the snapshot's age.
 //
-// Requests pass, from the outside in: security headers, body limit, cross-origin protection, base path, and then for everything but the
-// health checks the host allow-list and authentication.
+// Requests pass, from the outside in: security headers, body limit, cross-origin protection, base path, and then, except for health checks,
+// the host allow-list and authentication.
 //
 //	/                    the overview; ?partitions=table shows these as a table
 //	/partitions/{n}      one partition's story
@@ -29,8 +29,8 @@
 //	/metrics             Prometheus
 //	/api/v1/             the JSON API; see openapi.yaml in package api
 //
-// What is about single messages, and every action, goes past the cache to Options.Operator, with a deadline of its own; without one these
-// routes answer 501.
+// Reads of single messages, and all actions, go past the cache to Options.Operator, each with a deadline of its own; without one these routes
+// answer 501.
 //
 // # Invariants
 //
@@ -42,17 +42,17 @@
 //     program gave. Nothing in the request chooses it.
 //   - Payloads and metadata leave the process only with Options.ShowPayload, and only for [AccessOperate]. Reasons, filters and payloads are
 //     never logged.
-//   - Liveness asks nobody: a database that is down must not have processes killed. Readiness asks Options.Ready.
+//   - Liveness asks nobody: an outage of the database must not kill processes. Readiness asks Options.Ready.
 //   - Credentials are compared in constant time, at most twenty wrong ones at once of one user from one address, and never logged. Query
 //     strings, which may hold what a user typed, are not logged either.
-//   - The connections of a [Server] are bounded; those that wait give way to new ones, so that probes get through.
+//   - The connections of a [Server] are bounded; waiting ones give way to new ones, so that probes get through.
 //   - No list is read to its end on a request's path: it is searched for some milliseconds, and the answer says how far.
 //
 // # Failure handling
 //
-// When the source fails, answers are made from the last snapshot and say how old it is. Past StaleAfter the JSON API answers 503 and the
-// collector stops reporting gauges, so that no alert rests on old numbers, while the page goes on showing the last state under a warning.
-// Clients are told in general words that the database did not answer; the cause goes to the log, without credentials.
+// When the source fails, answers are made from the last snapshot and say its age. Past StaleAfter the JSON API answers 503 and the collector
+// stops reporting gauges, so that no alert rests on old numbers; the page shows the last state under a warning. Clients see in general words
+// that the database did not answer; the cause goes to the log, without credentials.
 //
 // Open event streams keep http.Server.Shutdown waiting. [Server] ends them by itself; elsewhere register [Handler.CloseStreams] with
 // RegisterOnShutdown.

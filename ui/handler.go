@@ -128,7 +128,7 @@ func (h *Handler) routes(static fs.FS) (http.Handler, error) {
 	return mux, nil
 }
 
-// unknown answers what no route takes: 405 where another method would have been right, and 404 otherwise.
+// unknown answers requests without a route: 405 where another method has one, 404 otherwise.
 func (h *Handler) unknown(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
@@ -149,7 +149,7 @@ func (h *Handler) unknown(mux *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// protect wraps the routes in what holds for every request, outermost last.
+// protect wraps the routes in the checks of every request, outermost last.
 func (h *Handler) protect(routes http.Handler) (http.Handler, error) {
 	origins := http.NewCrossOriginProtection()
 	for _, origin := range h.options.TrustedOrigins {
@@ -262,7 +262,7 @@ func securityHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// logged writes one record a request: at debug level, or as a warning when the server itself failed. Health probes leave no record.
+// logged writes one record a request: at debug level, or as a warning when the server failed. Health probes leave no record.
 func (h *Handler) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The path is taken now, since mounting shortens it.
@@ -295,7 +295,7 @@ func (s *statusRecorder) WriteHeader(status int) {
 // Unwrap lets http.ResponseController flush and set deadlines.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// promLog carries promhttp's complaints into the structured log.
+// promLog writes promhttp's errors to the structured log.
 type promLog struct{ logger *slog.Logger }
 
 func (p promLog) Println(v ...any) {

@@ -16,8 +16,8 @@ type health struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// live says that the process serves requests, and asks nothing else: were a lost database to fail it, an orchestrator would kill the very
-// processes that are waiting to resume.
+// live reports that the process serves requests, and asks nothing else: if a lost database failed it, an orchestrator would kill processes
+// that wait to resume.
 func (h *Handler) live(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusOK, health{Status: "live"})
 }

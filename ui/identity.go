@@ -14,20 +14,20 @@ import (
 	"unicode/utf8"
 )
 
-// Names of those who have none.
+// Names of senders without one.
 const (
 	localName    = "local"
 	embeddedName = "embedded"
 )
 
-// longestName is as much as the audit takes, in bytes.
+// longestName is the audit's limit, in bytes.
 const longestName = 200
 
 func usableName(name string) bool {
 	return len(name) <= longestName && utf8.ValidString(name) && strings.TrimSpace(name) != "" && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// headerName refuses what is no header's name, and headers that mean something else.
+// headerName reports whether name is a valid header without another meaning.
 func headerName(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "cookie", "host", "origin", "content-type", "content-length", "user-agent", "accept", "referer", "connection":
@@ -38,7 +38,7 @@ func headerName(name string) bool {
 	})
 }
 
-// refusal is why a request is turned away before its credentials count.
+// refusal is the reason to reject a request before its credentials count.
 type refusal int
 
 const (
@@ -49,20 +49,20 @@ const (
 	tooManyAttempts
 )
 
-// verdict is what an authenticator makes of a request.
+// verdict is an authenticator's decision about a request.
 type verdict struct {
 	Identity
 	refusal refusal
-	// retry is when a refused address may try again.
+	// retry is the time until a refused address may try again.
 	retry time.Duration
 }
 
-// authenticator holds digests, since comparing them takes the same time whatever the length of what was sent.
+// authenticator holds digests, since their comparison takes the same time for secrets of any length.
 type authenticator struct {
 	auth     Auth
 	users    []credential
 	tokens   []credential
-	names    map[string]bool // of the users
+	names    map[string]bool // of users
 	attempts *attempts
 }
 
@@ -86,7 +86,7 @@ func newAuthenticator(a Auth, log *slog.Logger) *authenticator {
 
 func (a *authenticator) enabled() bool { return a.auth.Enabled() }
 
-// challenges lists the WWW-Authenticate values that tell a client how to log in; none when somebody else decides.
+// challenges lists the WWW-Authenticate values of the ways to log in; none where Authorize decides.
 func (a *authenticator) challenges() []string {
 	var schemes []string
 	if len(a.users) > 0 {
@@ -162,7 +162,7 @@ func (a *authenticator) proxied(r *http.Request, names []string) verdict {
 	return verdict{refusal: untrustedProxy}
 }
 
-// match looks at every credential, so that its time tells nothing about which one came close.
+// match compares every credential, so that its time does not reveal which one came close.
 func match(known []credential, sent string) Identity {
 	digest := sha256.Sum256([]byte(sent))
 	var who Identity

@@ -70,8 +70,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Without a snapshot that speaks for the present it reports its age alone, or nothing: a missing
-// series can be alerted on, an old number can't.
+// Collect implements prometheus.Collector. Of a stale snapshot it reports the age alone, or nothing: a missing series can raise an alert, an
+// old number cannot.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)

@@ -32,20 +32,20 @@ const (
 
 // Options configures a Handler.
 type Options struct {
-	// Source gives the snapshots. A *Cache is used as it is, so that it can be shared with NewCollector; any other source gets a cache of
-	// its own. Required.
+	// Source reads the snapshots. A *Cache is used as it is, so that NewCollector can share it; another source gets a cache of its own.
+	// Required.
 	Source Source
-	// Auth says who may look and who may act. Defaults to nobody but connections to a loopback address.
+	// Auth decides who may look and who may act. Defaults to connections to a loopback address alone.
 	Auth Auth
-	// Operator looks at single messages and acts on them; its role needs an operator's rights. Without one these routes answer 501 and the
-	// pages show no actions.
+	// Operator reads single messages and acts on them; its role needs an operator's rights. Without one these routes answer 501 and the pages
+	// show no actions.
 	Operator *ops.Operator
-	// Replays lists replays and makes those that are asked for, which Server.Work runs. Its role needs an operator's rights. Defaults to none.
+	// Replays lists and makes replays, which Server.Work runs. Its role needs an operator's rights. Defaults to none.
 	Replays *replay.Store
 	// Resizes changes the number of partitions, in Server.Work. Its role needs the rights of the tables' owner. Defaults to none.
 	Resizes *resize.Runner
-	// ShowPayload lets those with AccessOperate see payloads and metadata (the producers' headers, trace context), also where ReadOnly keeps
-	// them from acting. Defaults to false: nobody sees them.
+	// ShowPayload shows payloads and metadata (the producers' headers, trace context) to identities with AccessOperate, even where ReadOnly
+	// keeps them from acting. Defaults to false: nobody sees them.
 	ShowPayload bool
 	// ReadOnly caps everyone's access at AccessReadOnly. Defaults to false.
 	ReadOnly bool
@@ -54,16 +54,15 @@ type Options struct {
 	BasePath string
 	// Environment is shown as a banner, for instance "production". Defaults to none.
 	Environment string
-	// AllowedHosts are further names, without port, under which the monitor may be addressed. On a loopback address localhost, 127.0.0.1 and
-	// ::1 are always allowed and nothing else is by default; on other addresses an empty list allows every name, because authentication is
-	// mandatory there.
+	// AllowedHosts are further host names of requests, without port. A loopback address always allows localhost, 127.0.0.1 and ::1, and by
+	// default no other; on other addresses an empty list allows every name, because authentication is mandatory there.
 	AllowedHosts []string
 	// TrustedOrigins are origins ("https://ops.example.org") that may send actions although they are not the monitor's own, for proxies that
 	// rewrite the Host header. Defaults to none.
 	TrustedOrigins []string
 	// Gatherer is served at /metrics. Without one that path answers 404.
 	Gatherer prometheus.Gatherer
-	// Ready decides /readyz. Its error is shown without authentication, after credentials are taken out. Defaults to always ready.
+	// Ready decides /readyz. Its error is shown without authentication, and without credentials. Defaults to always ready.
 	Ready func(ctx context.Context) error
 	// Version is the version of this process. Defaults to "unknown".
 	Version string

@@ -43,8 +43,8 @@ type ServerConfig struct {
 	ShutdownTimeout time.Duration
 	// MaxHeaderBytes bounds a request's header. Defaults to 64 KiB.
 	MaxHeaderBytes int
-	// MaxConnections bounds the open connections, MaxConnectionsFrom those from one address: a new one takes the place of the one that has
-	// waited longest. Defaults to 512 and 256.
+	// MaxConnections bounds the open connections, MaxConnectionsFrom those from one address: a new one evicts the one that has waited
+	// longest. Defaults to 512 and 256.
 	MaxConnections, MaxConnectionsFrom int
 }
 
@@ -210,8 +210,8 @@ func (s *Server) URL() string {
 	return scheme + "://" + net.JoinHostPort(host, port) + strings.TrimSuffix(s.config.Options.BasePath, "/") + "/"
 }
 
-// Close ends a server that is not run: its listener, and the event streams of its handler where that is mounted elsewhere. After Run there
-// is nothing left to end.
+// Close ends a server that is not run: its listener, and the event streams of its handler where that is mounted elsewhere. Run ends
+// both by itself.
 func (s *Server) Close() {
 	s.handler.CloseStreams()
 	s.mu.Lock()
@@ -221,8 +221,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Work does what was asked for from a monitor (Options.Replays, Options.Resizes) until ctx ends, and returns nil; with ReadOnly, or without
-// the rights, nothing. It looks at rights and relation again every five seconds. Run does so by itself: it is for a handler that is served elsewhere.
+// Work runs the requested replays and resizes (Options.Replays, Options.Resizes) until ctx ends, and returns nil; with ReadOnly, or without
+// the rights, none. It checks rights and relation every five seconds. Run calls it: it is for a handler that is served elsewhere.
 func (s *Server) Work(ctx context.Context) error {
 	for ctx.Err() == nil {
 		s.work(ctx)
@@ -230,7 +230,7 @@ func (s *Server) Work(ctx context.Context) error {
 	return nil
 }
 
-// work works by the means of now until there are others.
+// work runs requests by the present means until others replace them.
 func (s *Server) work(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -252,14 +252,14 @@ func (s *Server) work(ctx context.Context) {
 			return
 		case <-ticker.C:
 			if s.rights != nil {
-				_ = s.rights.Renew(ctx, desk) // snapshots tell that the database is away
+				_ = s.rights.Renew(ctx, desk) // snapshots show an outage of the database
 			}
 		}
 	}
 }
 
-// Run serves until ctx ends, then ends the event streams, waits up to ShutdownTimeout for running requests and returns nil. It does what
-// was asked for (Work). It calls Listen when nobody has. A server runs once.
+// Run serves until ctx ends, then ends the event streams, waits up to ShutdownTimeout for running requests and returns nil. It includes
+// Work, and calls Listen if nobody has. A server runs once.
 func (s *Server) Run(ctx context.Context) error {
 	if _, err := s.Listen(ctx); err != nil {
 		return err

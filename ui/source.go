@@ -5,7 +5,7 @@ import (
 	"github.com/postrider/postrider/ui/source"
 )
 
-// What is read for the monitor, under the names that embedding programs know.
+// Types of the monitor's state, under the names that embedding programs know.
 type (
 	// Source reads the state that the monitor shows.
 	Source = source.Source
@@ -20,24 +20,24 @@ type (
 	Snapshot = source.Snapshot
 	// Worker is one process that delivers.
 	Worker = source.Worker
-	// WorkerState says what a worker is doing.
+	// WorkerState is the activity of a worker.
 	WorkerState = source.WorkerState
 	// Partition is one share of the outbox: its lease and its backlog.
 	Partition = source.Partition
 	// Minute is one bucket of the throughput history.
 	Minute = source.Minute
-	// Second is what was published in one second.
+	// Second counts the events published in one second.
 	Second = source.Second
 
 	// SummaryBody is the JSON form of a snapshot's totals.
 	SummaryBody = source.SummaryBody
 	// ChangeBody is the JSON form of a change of ownership.
 	ChangeBody = source.ChangeBody
-	// OwnerBody is the JSON form of who has partitions.
+	// OwnerBody is the JSON form of an owner.
 	OwnerBody = source.OwnerBody
 )
 
-// States of a worker and of the watermark; package source says what each means.
+// States of a worker and of the watermark; package source explains them.
 const (
 	WorkerActive   = source.WorkerActive
 	WorkerDraining = source.WorkerDraining
@@ -53,11 +53,11 @@ var ErrNoSnapshot = source.ErrNoSnapshot
 // NewSource composes the read sides of the packages that own the tables.
 func NewSource(config SourceConfig) (Source, error) { return source.New(config) }
 
-// NewCache stands a cache before the source.
+// NewCache puts a cache before the source.
 func NewCache(from Source, config CacheConfig) (*Cache, error) { return source.NewCache(from, config) }
 
-// ChangeBodies is the JSON form of changes.
+// ChangeBodies returns the JSON form of changes.
 func ChangeBodies(changes []lease.Change) []ChangeBody { return source.ChangeBodies(changes) }
 
-// WaitReasons are all that a Wait can have.
+// WaitReasons returns all reasons of a Wait.
 func WaitReasons() []string { return source.WaitReasons() }

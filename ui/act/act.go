@@ -15,7 +15,7 @@ import (
 	"github.com/postrider/postrider/ui/source"
 )
 
-// ErrNoOperator is returned for what takes an operator where there is none.
+// ErrNoOperator is returned where an act needs an operator and there is none.
 var (
 	ErrNoOperator   = errors.New("this monitor has no operator's rights: it shows no single messages and takes no actions")
 	errNotPermitted = errors.New("actions are not allowed here: access is read-only")
@@ -30,40 +30,40 @@ const (
 	logDryRun = "dry_run"
 )
 
-// Desk is what pages and API work with: here they look things up and have them done.
+// Desk serves pages and API: it reads single messages and acts for them.
 type Desk struct {
 	Cache     *source.Cache
 	Readiness *source.Readiness
 	// ShowPayload lets operators see payloads and metadata.
 	ShowPayload bool
-	// Environment, if there is one, and Version are shown.
+	// Environment, if any, and Version are shown.
 	Environment, Version string
 	Logger               *slog.Logger
 
 	means atomic.Pointer[Means]
 }
 
-// Means are what a desk works with. They change as a whole, with the rights of the database's role and the events relation.
+// Means are a desk's tools. They change as a whole, with the rights of the database's role and the events relation.
 type Means struct {
-	// Operator looks at single messages and acts; nil: there is none, as Lacking says where one was given.
+	// Operator reads single messages and acts; nil: there is none, for the reason in Lacking where one was given.
 	Operator *ops.Operator
 	Lacking  string
 	// Replays lists replays and makes them, where the role has the rights (Replayable); nil: none.
 	Replays    *replay.Store
 	Replayable bool
-	// Resizes changes the number of partitions; nil: it is not done from here.
+	// Resizes changes the number of partitions; nil: the monitor cannot.
 	Resizes *resize.Runner
 	// ReadOnly caps everyone's access.
 	ReadOnly bool
 }
 
-// Use has the desk work with these from now on; it begins with none.
+// Use replaces the desk's means; it begins with none.
 func (d *Desk) Use(m Means) { d.means.Store(&m) }
 
-// Means are those of now.
+// Means returns the present means.
 func (d *Desk) Means() Means { return *cmp.Or(d.means.Load(), &Means{}) }
 
-// MayLook is ErrNoOperator with what is lacking, where there is none.
+// MayLook returns the means, or ErrNoOperator with the lacking right.
 func (d *Desk) MayLook() (m Means, err error) {
 	if m = d.Means(); m.Operator == nil {
 		err = ErrNoOperator
@@ -74,7 +74,7 @@ func (d *Desk) MayLook() (m Means, err error) {
 	return m, err
 }
 
-// Observe is the present by the database's clock, as far as the last snapshot tells, and that snapshot; nil without one.
+// Observe returns the database's time by the last snapshot, and that snapshot; nil without one.
 func (d *Desk) Observe(ctx context.Context) (time.Time, *source.Observation) {
 	seen, err := d.Cache.Observe(ctx)
 	if err != nil {
@@ -83,19 +83,19 @@ func (d *Desk) Observe(ctx context.Context) (time.Time, *source.Observation) {
 	return seen.At.Add(seen.Age), &seen
 }
 
-// Now is the present by the database's clock, of which the times of its rows are.
+// Now returns the time by the database's clock, which dates its rows.
 func (d *Desk) Now(ctx context.Context) time.Time {
 	now, _ := d.Observe(ctx)
 	return now
 }
 
-// MessageVerb is one of the ways to end a message's wait.
+// MessageVerb is a way to end a message's wait.
 type MessageVerb struct {
 	Name string
 	do   func(*ops.Operator, context.Context, ops.Command) (ops.Changed, error)
 }
 
-// Requeue, Skip and Discard are these ways.
+// Requeue, Skip and Discard end a message's wait.
 var (
 	Requeue = MessageVerb{"requeue", (*ops.Operator).Requeue}
 	Skip    = MessageVerb{"skip", (*ops.Operator).Skip}
@@ -108,13 +108,13 @@ type PartitionVerb struct {
 	do   func(*ops.Operator, context.Context, ops.PauseCommand) (ops.PauseResult, error)
 }
 
-// Pause and Resume do so.
+// Pause and Resume stop and start partitions.
 var (
 	Pause  = PartitionVerb{"pause", (*ops.Operator).Pause}
 	Resume = PartitionVerb{"resume", (*ops.Operator).Resume}
 )
 
-// MayAct tells why who cannot act here, nil if they can, by the means that it returns.
+// MayAct returns the means, and why who cannot act by them; nil: they can.
 func (d *Desk) MayAct(who Identity) (Means, error) {
 	m, err := d.MayLook()
 	if err == nil && (m.ReadOnly || who.Access != AccessOperate) {
@@ -123,7 +123,7 @@ func (d *Desk) MayAct(who Identity) (Means, error) {
 	return m, err
 }
 
-// MayReadPayload tells whether who sees payloads and metadata.
+// MayReadPayload reports whether who sees payloads and metadata.
 func (d *Desk) MayReadPayload(who Identity) bool {
 	return d.ShowPayload && d.Means().Operator != nil && who.Access == AccessOperate
 }
@@ -156,13 +156,13 @@ func (d *Desk) OnPartitions(ctx context.Context, who Identity, action PartitionV
 	return r, err
 }
 
-// WorkerAction asks a worker to give its partitions back, or takes that back.
+// WorkerAction asks a worker to release its partitions, or withdraws that.
 type WorkerAction struct {
 	Name string
 	do   func(*ops.Operator, context.Context, ops.DrainCommand) (ops.DrainResult, error)
 }
 
-// Drain and Undrain do so.
+// Drain asks, Undrain withdraws.
 var (
 	Drain   = WorkerAction{"drain", (*ops.Operator).Drain}
 	Undrain = WorkerAction{"undrain", (*ops.Operator).Undrain}
@@ -186,7 +186,7 @@ func (d *Desk) OnWorker(ctx context.Context, who Identity, action WorkerAction, 
 	return r, err
 }
 
-// logAction leaves one record an action, also of one that was refused or failed.
+// logAction writes one record an action, also of a refused or failed one.
 func (d *Desk) logAction(ctx context.Context, who Identity, action string, dry bool, count int64, err error) {
 	attributes := []slog.Attr{slog.String(logActor, who.Name), slog.String(logAction, action), slog.Bool(logDryRun, dry), slog.Int64(logCount, count)}
 	if err == nil {
@@ -196,7 +196,7 @@ func (d *Desk) logAction(ctx context.Context, who Identity, action string, dry b
 	level := slog.LevelWarn
 	cause := slog.String(logError, source.Scrub(err.Error()))
 	if input, ok := errors.AsType[*ops.InputError](err); ok {
-		// The problem may quote what was sent.
+		// The problem may quote the request.
 		level, cause = slog.LevelInfo, slog.String(logError, "refused: "+input.Field)
 	}
 	d.Logger.LogAttrs(ctx, level, "monitor action failed", append(attributes, cause)...)

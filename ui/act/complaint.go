@@ -11,21 +11,21 @@ import (
 	"github.com/postrider/postrider/ui/source"
 )
 
-// Complaint is what a client is told about an error.
+// Complaint is the form of an error that clients see.
 type Complaint struct {
 	Status int `json:"-"`
 	// Code is stable and meant for programs, Message for people.
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// Field names the input that was refused.
+	// Field names the refused input.
 	Field string `json:"field,omitempty"`
-	// Sequences are the messages that were refused.
+	// Sequences are the refused messages.
 	Sequences []int64 `json:"sequences,omitempty"`
-	// Count is how many messages a command had changed before it failed.
+	// Count is the number of messages that a command changed before it failed.
 	Count int64 `json:"count,omitempty"`
 }
 
-// Complain says in general words what went wrong; the cause of a failure of the database stays in the log.
+// Complain describes an error in general words; the cause of a failure of the database stays in the log.
 func (d *Desk) Complain(ctx context.Context, err error) Complaint {
 	c, known := complaint(err)
 	if !known {
@@ -34,7 +34,7 @@ func (d *Desk) Complain(ctx context.Context, err error) Complaint {
 	return c
 }
 
-// complaint also tells whether it says all there is.
+// complaint also reports whether c says all: the error needs no log.
 func complaint(err error) (c Complaint, known bool) {
 	if c, resizing := resizeComplaint(err); resizing {
 		return c, true

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// Access is what a request may do.
+// Access is the level of a request's rights.
 type Access int
 
 // The levels of access, each including those before it.
@@ -33,28 +33,28 @@ func (a Access) String() string {
 	}
 }
 
-// Identity is who sent a request, and what they may do.
+// Identity is the sender of a request, with their access.
 type Identity struct {
-	// Name stands in the audit: the user's, the token's, the one that a trusted proxy or the embedding program gave, or "local" for a
-	// loopback connection without authentication. It never comes from the request itself.
+	// Name stands in the audit: that of a user or token, the one a trusted proxy or the embedding program gave, or "local" for a loopback
+	// connection without authentication. The request never chooses it.
 	Name   string
 	Access Access
 }
 
 type identityKey struct{}
 
-// WithIdentity notes who sent the request.
+// WithIdentity notes the sender in the request.
 func WithIdentity(r *http.Request, who Identity) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 }
 
-// Who returns who sent a request that the guard let through; nobody otherwise.
+// Who returns the sender of a request that passed the guard; nobody otherwise.
 func Who(r *http.Request) Identity {
 	who, _ := r.Context().Value(identityKey{}).(Identity)
 	return who
 }
 
-// Access returns what who may do here.
+// Access returns the level of who here.
 func (d *Desk) Access(who Identity) Access {
 	if d.Means().ReadOnly {
 		return min(who.Access, AccessReadOnly)

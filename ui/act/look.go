@@ -9,14 +9,14 @@ import (
 	"github.com/postrider/postrider/delivery/ops"
 )
 
-// LookTimeout bounds a look at messages, actTimeout an action on many of them. What an action did before it ran out stays done; doing it
-// again takes the rest.
+// LookTimeout bounds a read of messages, actTimeout an action on many of them. A timeout undoes nothing; a repeated action takes the
+// rest.
 const (
 	LookTimeout = 10 * time.Second
 	actTimeout  = 5 * time.Minute
 )
 
-// Look runs one look at messages within its time.
+// Look runs one read of messages within LookTimeout.
 func Look[T any](d *Desk, r *http.Request, do func(context.Context, *ops.Operator) (T, error)) (T, error) {
 	m, err := d.MayLook()
 	if err != nil {
@@ -28,7 +28,7 @@ func Look[T any](d *Desk, r *http.Request, do func(context.Context, *ops.Operato
 	return do(ctx, m.Operator)
 }
 
-// ShowMessage finds the message that the path names by sequence or by its event's id.
+// ShowMessage finds the message that the path names by sequence or event id.
 func (d *Desk) ShowMessage(r *http.Request) (ops.Detail, error) {
 	return Look(d, r, func(ctx context.Context, op *ops.Operator) (ops.Detail, error) {
 		sequence, err := MessageNamed(ctx, op, r.PathValue("message"))
@@ -39,7 +39,7 @@ func (d *Desk) ShowMessage(r *http.Request) (ops.Detail, error) {
 	})
 }
 
-// MessageNamed is the sequence of the message that a path names.
+// MessageNamed returns the sequence of the message that a path names.
 func MessageNamed(ctx context.Context, op *ops.Operator, name string) (int64, error) {
 	if n, err := strconv.ParseInt(name, 10, 64); err == nil && n > 0 && name[0] != '+' {
 		return n, nil
@@ -54,7 +54,7 @@ func MessageNamed(ctx context.Context, op *ops.Operator, name string) (int64, er
 	return op.Find(ctx, id)
 }
 
-// Prolong gives an answer the time that an action may take: the server's timeout is for looks. Not every server lets it be moved.
+// Prolong gives an answer the time of an action: the server's timeout is for reads. Some servers do not allow it.
 func Prolong(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(actTimeout + LookTimeout))
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/postrider/postrider/ui/source"
 )
 
-// TopicLoads is what topics and types do.
+// TopicLoads holds the loads of topics and types.
 type TopicLoads struct {
 	Topics, Types []source.NameLoad
-	// Flows is what the rates were estimated from; nil: they are not known.
+	// Flows is the sample of the rates; nil: they are unknown.
 	Flows *ops.Flows
 }
 
-// TopicLoads joins what the snapshot knows of topics and types with what was published lately. Where that cannot be read the rest is worth
+// TopicLoads joins the snapshot's topics and types with the lately published events. Without the latter the rest is still worth
 // showing.
 func (d *Desk) TopicLoads(r *http.Request, seen source.Observation) TopicLoads {
 	var loads TopicLoads

@@ -18,7 +18,7 @@ func Refused(field, format string, args ...any) error {
 	return &ops.InputError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// Filter reads what pages and API filter lists of messages by; ids and sequences each reads its own way.
+// Filter reads the message filter that pages and API share; each reads ids and sequences in its own way.
 func Filter(values url.Values, now time.Time) (f ops.Filter, err error) {
 	f.Stream, f.Topic, f.Type, f.Tenant = values.Get("stream"), values.Get("topic"), values.Get("type"), values.Get("tenant")
 	f.ErrorContains, f.ErrorFamily = values.Get("error_contains"), values.Get("error_family")
@@ -43,7 +43,7 @@ func Filter(values url.Values, now time.Time) (f ops.Filter, err error) {
 	return f, err
 }
 
-// OwnershipQuery reads which changes a list shall show.
+// OwnershipQuery reads the query of a list of changes.
 func OwnershipQuery(values url.Values, now time.Time) (q lease.HistoryQuery, err error) {
 	if text := strings.TrimSpace(values.Get("partition")); text != "" {
 		id, err := PartitionNumber(text)

@@ -18,10 +18,10 @@ var (
 	errNoReplay  = errors.New("this monitor's database role lacks rights")
 )
 
-// DefaultRate is how many events a second a replay has that is asked for without a rate.
+// DefaultRate is the default number of events a second of a replay.
 const DefaultRate = 1000
 
-// MayReplay tells why who cannot have events replayed, nil if they can, by the store that it returns.
+// MayReplay returns the store, and why who cannot have events replayed by it; nil: they can.
 func (d *Desk) MayReplay(who Identity) (*replay.Store, error) {
 	m, err := d.MayAct(who)
 	switch {
@@ -45,7 +45,7 @@ func (d *Desk) ListReplays(ctx context.Context, before int64, limit int) ([]repl
 	return replays.List(ctx, before, limit)
 }
 
-// ShowReplay returns one.
+// ShowReplay returns one replay.
 func (d *Desk) ShowReplay(ctx context.Context, id int64) (replay.Job, error) {
 	replays := d.Means().Replays
 	if replays == nil {
@@ -56,7 +56,7 @@ func (d *Desk) ShowReplay(ctx context.Context, id int64) (replay.Job, error) {
 	return replays.Get(ctx, id)
 }
 
-// CountReplay says what a replay would be for; the spec's actor is who.
+// CountReplay counts the events of a replay; the spec's actor is who.
 func (d *Desk) CountReplay(ctx context.Context, who Identity, spec replay.Spec) (replay.Estimate, error) {
 	replays, err := d.MayReplay(who)
 	if err != nil {
@@ -74,8 +74,8 @@ func (d *Desk) CountReplay(ctx context.Context, who Identity, spec replay.Spec) 
 	return e, err
 }
 
-// Replay makes a replay that a process with a monitor runs; the spec's actor is who. When another number of events is selected than
-// expected (nil: any), it is cancelled when it is counted.
+// Replay makes a replay, which a process with a monitor runs; the spec's actor is who. A count of events other than expected (nil: any)
+// cancels it.
 func (d *Desk) Replay(ctx context.Context, who Identity, spec replay.Spec, expected *int64) (replay.Job, error) {
 	replays, err := d.MayReplay(who)
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *Desk) CancelReplay(ctx context.Context, who Identity, id int64, reason 
 	return j, err
 }
 
-// inWords gives a refused input the name of its parameter.
+// inWords replaces a refused input's name by its parameter's.
 func inWords(err error) error {
 	if input, ok := errors.AsType[*ops.InputError](err); ok {
 		renamed := *input
@@ -123,7 +123,7 @@ func ReplayNumber(text string) (int64, error) {
 	return id, err
 }
 
-// ReplaySpec reads what a replay shall be for: parameters as the flags of `postrider replay`, with _ for -.
+// ReplaySpec reads a replay's selection: parameters as the flags of `postrider replay`, with _ for -.
 func ReplaySpec(values url.Values, now time.Time) (replay.Spec, error) {
 	spec := replay.Spec{Kind: replay.JobKind(values.Get("kind")), Reason: values.Get("reason")}
 	s := &spec.Selection

@@ -15,7 +15,7 @@ import (
 
 var errNoResizes = errors.New("this monitor has no worker beside it, or its database role lacks the rights of the tables' owner")
 
-// MayResize tells why who cannot change the number of partitions, nil if they can, by the runner that it returns.
+// MayResize returns the runner, and why who cannot change the number of partitions by it; nil: they can.
 func (d *Desk) MayResize(who Identity) (*resize.Runner, error) {
 	m, err := d.MayAct(who)
 	if err == nil && m.Resizes == nil {
@@ -24,13 +24,13 @@ func (d *Desk) MayResize(who Identity) (*resize.Runner, error) {
 	return m.Resizes, err
 }
 
-// Fields of the form that asks for another number of partitions: how many, and how many there were when it was confirmed.
+// Fields of the resize form: the wanted number of partitions, and the number at confirmation.
 const (
 	ParamPartitions = "partitions"
 	paramExpected   = resize.FieldExpected
 )
 
-// ResizeWanted reads what that form asks for.
+// ResizeWanted reads the resize form.
 func ResizeWanted(q url.Values) (resize.Wanted, error) {
 	to, err := strconv.Atoi(strings.TrimSpace(q.Get(ParamPartitions)))
 	if err != nil {
@@ -40,7 +40,7 @@ func ResizeWanted(q url.Values) (resize.Wanted, error) {
 	return resize.Wanted{To: to, From: int(from), Reason: q.Get("reason")}, err
 }
 
-// Resizing is how many partitions there are, and how far a resize is.
+// Resizing returns the number of partitions, and the progress of a resize.
 func (d *Desk) Resizing(ctx context.Context) (lease.Census, *resize.Asked, error) {
 	resizes := d.Means().Resizes
 	if resizes == nil {
@@ -51,7 +51,7 @@ func (d *Desk) Resizing(ctx context.Context) (lease.Census, *resize.Asked, error
 	return resizes.Look(ctx)
 }
 
-// PlanResize says what a resize would do; the actor is who.
+// PlanResize returns the result that a resize would have; the actor is who.
 func (d *Desk) PlanResize(ctx context.Context, who Identity, o resize.Wanted) (resize.Resized, error) {
 	resizes, err := d.MayResize(who)
 	if err != nil {
@@ -64,8 +64,8 @@ func (d *Desk) PlanResize(ctx context.Context, who Identity, o resize.Wanted) (r
 	return done, err
 }
 
-// Resize begins a resize, which goes on when the context ends, and returns when the workers were asked for their partitions, or with why
-// it ended before; the actor is who. Wait returns what it did.
+// Resize begins a resize, which outlives the context, and returns once the workers were asked for their partitions, or an error if it ended
+// before; the actor is who. Wait returns the result.
 func (d *Desk) Resize(ctx context.Context, who Identity, o resize.Wanted) (wait func(context.Context) (resize.Resized, error), err error) {
 	resizes, err := d.MayResize(who)
 	if err != nil {
@@ -79,13 +79,13 @@ func (d *Desk) Resize(ctx context.Context, who Identity, o resize.Wanted) (wait 
 	return wait, err
 }
 
-// WhyNotResized says why a resize failed that the log tells of already.
+// WhyNotResized describes the error of a failed resize, which the log has already.
 func WhyNotResized(err error) string {
 	c, _ := complaint(err)
 	return c.Message
 }
 
-// resizeComplaint says what stands against a resize, and how to go on.
+// resizeComplaint describes a refused resize, with its cure.
 func resizeComplaint(err error) (c Complaint, resizing bool) {
 	var input *ops.InputError
 	refused := Complaint{Status: http.StatusConflict, Code: "wrong_state"}
@@ -114,7 +114,7 @@ func resizeComplaint(err error) (c Complaint, resizing bool) {
 	return refused, true
 }
 
-// sentence is an error of a resize as one.
+// sentence makes a sentence of a resize's error.
 func sentence(err error) string {
 	text := strings.TrimPrefix(err.Error(), "resize: ")
 	return strings.ToUpper(text[:1]) + text[1:] + "."

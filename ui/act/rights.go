@@ -9,7 +9,7 @@ import (
 	"github.com/postrider/postrider/ui/source"
 )
 
-// Rights tell what a desk has to work with, of the Means that are wanted.
+// Rights gives a desk those of the wanted Means for which the role has the rights.
 type Rights struct {
 	Wanted   Means
 	Operator *ops.Operator
@@ -17,7 +17,7 @@ type Rights struct {
 	told string
 }
 
-// Renew looks again. While the database is away, all stays as it is.
+// Renew checks the rights again, and logs changes. While the database is away the means stay.
 func (r *Rights) Renew(ctx context.Context, d *Desk) error {
 	m, lacks, err := r.look(ctx, d.ShowPayload)
 	switch {
@@ -47,7 +47,7 @@ func (r *Rights) Renew(ctx context.Context, d *Desk) error {
 	return nil
 }
 
-// look finds what the operator's role has the rights for, and names what it lacks.
+// look returns the means within the rights of the operator's role, and names the missing rights.
 func (r *Rights) look(ctx context.Context, payloads bool) (m Means, lacks []string, err error) {
 	lacking := func(effect string, rights []string) bool {
 		if len(rights) > 0 {

@@ -27,17 +27,17 @@ type messagesCommand struct {
 	Sequences []int64        `json:"sequences"`
 	Filter    *filterCommand `json:"filter"`
 	All       bool           `json:"all"`
-	// Limit bounds how many are changed, of each stream the first ones.
+	// Limit bounds the changed messages, the first ones of each stream.
 	Limit  *int64 `json:"limit"`
 	DryRun bool   `json:"dry_run"`
 	// Expected refuses the action when another number of messages matches.
 	Expected *int64 `json:"expected_count"`
-	// AtLeast refuses it when fewer match; it goes with a count that is not complete.
+	// AtLeast refuses the action when fewer match; it belongs to an incomplete count.
 	AtLeast *int64 `json:"expected_at_least"`
 	Reason  string `json:"reason"`
 }
 
-// filterCommand holds pointers, since an empty text must not choose everything.
+// filterCommand holds pointers, since an empty text must not select all.
 type filterCommand struct {
 	Partitions    []int   `json:"partitions"`
 	Stream        *string `json:"stream"`
@@ -63,7 +63,7 @@ type drainCommand struct {
 	Reason string `json:"reason"`
 }
 
-// countTimeout ends the count of a dry run, which then says that it is not complete.
+// countTimeout ends the count of a dry run, whose answer then says that it is incomplete.
 const countTimeout = 5 * time.Second
 
 func (a *API) postMessages(action act.MessageVerb) answer {
@@ -132,8 +132,8 @@ func (a *API) postWorker(action act.WorkerAction) answer {
 	}
 }
 
-// readCommand reads a JSON object into body. Nothing else than application/json is read, which a page of another site cannot send without
-// being asked first, and no field that is not known, since one that is misspelt would widen what is chosen.
+// readCommand reads a JSON object into body. It refuses all but application/json, which other sites' pages cannot send without a preflight,
+// and unknown fields, since a misspelt one would widen the selection.
 func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		w.Header().Set("Accept", "application/json")
@@ -162,7 +162,7 @@ func (a *API) readCommand(w http.ResponseWriter, r *http.Request, body any) erro
 	return nil
 }
 
-// unreadable names the field that a decoder stopped at.
+// unreadable names the field at which a decoder stopped.
 func unreadable(err error) error {
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return act.Refused(cmp.Or(kind.Field, "body"), "must not be a JSON %s", kind.Value)
@@ -219,7 +219,7 @@ func (c filterCommand) filter(now time.Time) (ops.Filter, error) {
 	return f, nil
 }
 
-// given makes parameters of the fields that a body has. An empty one must not choose everything.
+// given makes parameters of a body's fields. It refuses an empty one, which must not select all.
 func given(fields map[string]*string) (url.Values, error) {
 	values := url.Values{}
 	for name, text := range fields {

@@ -8,16 +8,16 @@ import (
 	"github.com/postrider/postrider/ui/act"
 )
 
-// logActor is the key of who acts in the log.
+// logActor is the actor's key in the log.
 const logActor = "actor"
 
-// API answers what is below /api.
+// API answers requests below /api.
 type API struct {
 	desk *act.Desk
 	hub  *hub
 }
 
-// New returns the API, with so many event streams at most. It reads nothing before it is asked.
+// New returns the API, with at most that many event streams. It reads nothing before a request.
 func New(desk *act.Desk, streams int) *API { return &API{desk: desk, hub: newHub(desk.Cache, streams)} }
 
 // CloseStreams ends the open event streams and refuses new ones.
@@ -33,7 +33,7 @@ func Fail(w http.ResponseWriter, status int, code, message string) {
 	WriteJSON(w, status, problem{Error: act.Complaint{Code: code, Message: message}})
 }
 
-// decidedError is an answer that needs no more words.
+// decidedError is a finished answer.
 type decidedError struct{ act.Complaint }
 
 func (e decidedError) Error() string { return e.Message }
@@ -69,7 +69,7 @@ func (a *API) json(next answer) http.HandlerFunc {
 	}
 }
 
-// WriteJSON sends a body that was encoded before the status is decided.
+// WriteJSON encodes the body before it sends the status.
 func WriteJSON(w http.ResponseWriter, status int, body any) {
 	encoded, err := json.Marshal(body)
 	if err != nil { // a programming error: all bodies are plain structs

@@ -10,15 +10,15 @@
 //
 // # Invariants
 //
-//   - Unknown parameters and fields are refused, commands are application/json alone, and a POST has no query string: what is misspelt must
-//     not widen what is chosen.
-//   - Every answer that is made from a snapshot opens with its age.
+//   - Unknown parameters and fields are refused, commands are application/json alone, and a POST has no query string: a misspelling must not
+//     widen the selection.
+//   - Every answer made from a snapshot opens with its age.
 //   - The hub reads while a stream is open and no longer; a slow reader misses events and costs nothing.
-//   - Numbers are written exactly. A reader that keeps numbers as IEEE doubles, as JavaScript does, reads them exactly up to 2^53; sequences
-//     and counts stay below that for longer than anything here will run.
+//   - Numbers are written exactly. A reader with IEEE doubles, such as JavaScript, reads them exactly up to 2^53, which sequences and counts
+//     will not reach.
 //
 // # Failure handling
 //
 // Past the cache's StaleAfter answers from the snapshot are 503. Failures are one JSON object with a code for programs and a message for
-// people; those of an action tell how much was done before.
+// people; a failed action also reports its count so far.
 package api

@@ -14,8 +14,8 @@ var (
 	errStreamsClosed  = errors.New("the monitor is shutting down")
 )
 
-// hub reads one snapshot an interval while at least one stream is open, and hands it to all of them. Its goroutine lives from the first
-// subscription to the last departure.
+// hub reads one snapshot an interval while a stream is open, and passes it to all streams. Its goroutine lives from the first subscription
+// to the last departure.
 type hub struct {
 	cache *source.Cache
 	limit int
@@ -26,7 +26,7 @@ type hub struct {
 	closed      bool
 }
 
-// subscriber is one open stream. Its channel holds the newest observation only: a slow reader misses some, and costs nothing.
+// subscriber is one open stream. Its channel holds only the newest observation: a slow reader misses some, and costs nothing.
 type subscriber struct {
 	news chan source.Observation
 	// gone is closed when the hub ends the stream.
@@ -86,7 +86,7 @@ func (h *hub) run(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		// Half an interval: the tick comes a hair before the snapshot of the last tick would count as due.
+		// Half an interval: a tick comes a little before the last snapshot is due.
 		if seen, err := h.cache.ObserveWithin(ctx, interval/2); err == nil && !seen.Stale {
 			h.broadcast(seen)
 		}

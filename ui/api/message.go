@@ -17,14 +17,14 @@ type messagesBody struct {
 	// Next is the after of the next page, null at the end. A page may hold fewer
 	// messages than its limit, even none, and still have a next one.
 	Next *int64 `json:"next"`
-	// LookedUpTo is how far looking came when its time was over before the page was full; null when it is full or the list ends.
+	// LookedUpTo is the sequence at which a timeout ended the search; null when the page is full or the list ends.
 	LookedUpTo *int64 `json:"looked_up_to"`
 }
 
 type detailBody struct {
 	ops.DetailBody
 
-	// MetadataHidden says that Metadata is null because it may not be seen.
+	// MetadataHidden says that Metadata is null for lack of rights.
 	MetadataHidden bool `json:"metadata_hidden"`
 }
 
@@ -64,7 +64,7 @@ func (a *API) message(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return newDetailBody(detail, a.desk.MayReadPayload(act.Who(r))), err
 }
 
-// payload sends a message's body as a file. Browsers must not show it: it is whatever a producer wrote.
+// payload sends a message's body as a file. Browsers must not show it: a producer may have written anything.
 func (a *API) payload(w http.ResponseWriter, r *http.Request) {
 	who := act.Who(r)
 	if a.desk.Means().Operator != nil && !a.desk.MayReadPayload(who) {

@@ -9,13 +9,13 @@ import (
 )
 
 type ownershipBody struct {
-	// Begins is the time of the oldest change that is kept.
+	// Begins is the time of the oldest stored change.
 	Begins  *time.Time          `json:"begins"`
 	Changes []source.ChangeBody `json:"changes"`
 	Next    *int64              `json:"next"`
 }
 
-// ownershipParameters are the names in the query string of a list of changes.
+// ownershipParameters are the query parameters of a list of changes.
 var ownershipParameters = []string{"partition", "since", "until", "after", "limit"}
 
 func (a *API) ownership(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -13,17 +13,17 @@ import (
 	"github.com/postrider/postrider/ui/act"
 )
 
-// messageParameters are the names in the query string of a list of messages, as the flags of `postrider messages list` are called.
+// messageParameters are the query parameters of a list of messages, named as the flags of `postrider messages list`.
 var messageParameters = []string{
 	"state", "partition", "stream", "topic", "type", "tenant", "id", "sequence", "error_contains", "error_family",
 	"since", "until", "after", "limit", "newest_first",
 }
 
-// causeParameters are those of the causes of death, as the flags of `postrider dead causes`.
+// causeParameters are those of the causes of death, named as the flags of `postrider dead causes`.
 var causeParameters = []string{"partition", "stream", "topic", "type", "tenant", "error_contains", "error_family", "since", "until"}
 
-// parameters reads a query string. Unknown and repeated names are refused, as are pairs that cannot be read: a filter that is dropped in
-// silence would choose too much. An empty value counts as none, as forms send it.
+// parameters reads a query string. It refuses unknown and repeated names, and unreadable pairs: a filter dropped in silence would select too
+// much. An empty value counts as none, as forms send it.
 func parameters(r *http.Request, known, repeatable []string) (url.Values, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -76,7 +76,7 @@ func messageQuery(r *http.Request, now time.Time) (ops.Filter, ops.Page, error) 
 	return f, p, err
 }
 
-// paging reads a list's page, where the list takes no other parameters.
+// paging reads the page of a list without other parameters.
 func paging(r *http.Request) (after int64, limit int, err error) {
 	values, err := parameters(r, []string{"after", "limit"}, nil)
 	if err != nil {

@@ -15,7 +15,7 @@ type replaysBody struct {
 	Next    *int64        `json:"next"`
 }
 
-// replayCommand holds pointers, since an empty text must not choose everything.
+// replayCommand holds pointers, since an empty text must not select all.
 type replayCommand struct {
 	Kind     string   `json:"kind"`
 	Stream   *string  `json:"stream"`
@@ -56,7 +56,7 @@ func (a *API) replays(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return body, nil
 }
 
-// replayBody is a replay without credentials in what went wrong.
+// replayBody is a replay's body, its error without credentials.
 func replayBody(j replay.Job) replay.Body {
 	j.LastError, j.WaitingFor = source.Scrub(j.LastError), source.Scrub(j.WaitingFor)
 	return j.Body()

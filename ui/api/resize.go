@@ -11,7 +11,7 @@ import (
 type resizeCommand struct {
 	Count  int  `json:"count"`
 	DryRun bool `json:"dry_run"`
-	// Expected refuses the action where there is another number of partitions.
+	// Expected refuses the action where the outbox has another number of partitions.
 	Expected int    `json:"expected_from"`
 	Reason   string `json:"reason"`
 }
@@ -21,7 +21,7 @@ func (a *API) resizing(_ http.ResponseWriter, r *http.Request) (any, error) {
 	return resize.BodyOf(census, last, act.WhyNotResized), err
 }
 
-// postResize answers when the resize has ended, as the command does; the resize does not wait for who asked.
+// postResize answers when the resize has ended, as the command does; the resize outlives the request.
 func (a *API) postResize(w http.ResponseWriter, r *http.Request) (any, error) {
 	var body resizeCommand
 	if err := a.readCommand(w, r, &body); err != nil {

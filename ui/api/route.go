@@ -7,13 +7,13 @@ import (
 	"github.com/postrider/postrider/ui/act"
 )
 
-// Route is one entry of the API. Each has one in openapi.yaml, and a test compares them.
+// Route is one entry of the API. A test compares it with openapi.yaml.
 type Route struct {
 	Method, Path string
 	Handle       http.HandlerFunc
-	// Plain answers are not compressed.
+	// Plain leaves answers uncompressed.
 	Plain bool
-	// reads says that the handler reads the query string. Elsewhere it must be empty: a POST with ?dry_run=true would act.
+	// reads says that the handler reads the query string. Elsewhere that must be empty: a POST with ?dry_run=true would act.
 	reads bool
 }
 

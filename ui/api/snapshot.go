@@ -9,11 +9,11 @@ import (
 
 // freshness opens every answer of the API. Durations are seconds.
 type freshness struct {
-	// At is the snapshot's moment by the database clock.
+	// At is the snapshot's time by the database clock.
 	At time.Time `json:"at"`
-	// AgeSeconds is how long ago that was.
+	// AgeSeconds is the time since At.
 	AgeSeconds float64 `json:"age_seconds"`
-	// CountsAgeSeconds is how much older than At the backlog's counts are.
+	// CountsAgeSeconds is the age of the backlog's counts at At.
 	CountsAgeSeconds float64 `json:"counts_age_seconds"`
 }
 
@@ -37,7 +37,7 @@ type partitionsBody struct {
 type throughputBody struct {
 	freshness
 	Minutes []minuteBody `json:"minutes"`
-	// Seconds are whole ones; fewer than 300 while nobody looked for so long.
+	// Seconds are whole ones; fewer than 300 until the monitor has read for so long.
 	Seconds []secondBody `json:"seconds"`
 }
 
@@ -54,7 +54,7 @@ type minuteBody struct {
 	Skipped   int64     `json:"skipped"`
 }
 
-// ofSnapshot answers with a body made from a snapshot that speaks for the present.
+// ofSnapshot answers with a body made from a snapshot that is not stale.
 func ofSnapshot[T any](a *API, body func(source.Observation) T) http.HandlerFunc {
 	return a.json(func(_ http.ResponseWriter, r *http.Request) (any, error) {
 		seen, err := a.present(r)
@@ -62,7 +62,7 @@ func ofSnapshot[T any](a *API, body func(source.Observation) T) http.HandlerFunc
 	})
 }
 
-// present returns a snapshot that speaks for the present, or 503.
+// present returns a snapshot that is not stale, or 503.
 func (a *API) present(r *http.Request) (source.Observation, error) {
 	seen, err := a.desk.Cache.Observe(r.Context())
 	if err != nil || seen.Stale {

@@ -28,7 +28,7 @@ type auditEntry struct {
 	Details json.RawMessage `json:"details"`
 }
 
-// storyBody is one partition's story. What takes an operator is null without one.
+// storyBody is one partition's story. Fields that need an operator are null without one.
 type storyBody struct {
 	freshness
 	source.PartitionBody
@@ -39,7 +39,7 @@ type storyBody struct {
 	Ownership []source.ChangeBody `json:"ownership"`
 }
 
-// headBody is a failed or dead message and how many wait behind it.
+// headBody is a failed or dead message, with the number of messages it blocks.
 type headBody struct {
 	Stream      string     `json:"stream_id"`
 	Sequence    int64      `json:"global_sequence"`

@@ -10,7 +10,7 @@ type topicsBody struct {
 	freshness
 	Topics []nameBody `json:"topics"`
 	Types  []nameBody `json:"types"`
-	// Sampled and SpanSeconds say what the rates were estimated from; null where that is not known.
+	// Sampled and SpanSeconds are the size and span of the rates' sample; null where unknown.
 	Sampled     *int64   `json:"sampled"`
 	SpanSeconds *float64 `json:"span_seconds"`
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// auditNamed is how many messages or partitions of an action are named, and recordShown how many bytes of its record are shown.
+// auditNamed bounds the named messages or partitions of an action, recordShown the shown bytes of its record.
 const (
 	auditNamed  = 8
 	recordShown = 4 << 10
@@ -37,7 +37,7 @@ func (p *Pages) audit(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		page.Newest = "audit"
 	}
-	// One more than is shown tells whether there is a next page.
+	// One row more than the page shows reveals a next page.
 	if len(found.Entries) > pageRows {
 		found.Entries = found.Entries[:pageRows]
 		page.Older = "audit?after=" + number(found.Entries[pageRows-1].ID)
@@ -48,7 +48,7 @@ func (p *Pages) audit(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, http.StatusOK, "audit", page)
 }
 
-// auditRow reads what the known actions record. Whatever else an entry holds is in its record.
+// auditRow reads the fields of known actions. The record shows the rest.
 func auditRow(e ops.AuditEntry, now time.Time) web.AuditRow {
 	row := web.AuditRow{ID: e.ID, At: web.Moment{At: e.At, Now: now}, Actor: e.Actor, Action: e.Action, Reason: e.Reason}
 	var target struct {

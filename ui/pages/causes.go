@@ -42,7 +42,7 @@ func causeRow(c ops.Cause, most int64, filter messageFilter, now time.Time) web.
 		First: web.Moment{At: c.First, Now: now}, Last: web.Moment{At: c.Last, Now: now},
 	}
 	if c.Topic == "" || c.Type == "" || c.Family == "" {
-		return row // a filter for it would choose more
+		return row // a filter for it would select more
 	}
 	row.List = filter.query(paramState, string(ops.Dead), paramTopic, c.Topic, paramType, c.Type, paramFamily, c.Family)
 	_, query, _ := strings.Cut(row.List, "?")
@@ -50,7 +50,7 @@ func causeRow(c ops.Cause, most int64, filter messageFilter, now time.Time) web.
 	return row
 }
 
-// inWords says what fields filter by.
+// inWords describes a filter's fields.
 func inWords(fields []web.Field) string {
 	var parts []string
 	for _, f := range fields {

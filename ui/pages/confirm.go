@@ -15,11 +15,11 @@ import (
 
 // Names of the parameters of actions on messages.
 const (
-	paramSelected = "selected" // the verb, for the messages that are named
-	paramAll      = "all"      // the verb, for all that the filter chooses
+	paramSelected = "selected" // the verb, for the named messages
+	paramAll      = "all"      // the verb, for all that the filter selects
 	paramReason   = "reason"
 	paramFrom     = "from"
-	paramMore     = "more" // the count that was confirmed is not complete
+	paramMore     = "more" // the confirmed count is not complete
 	fromMessage   = "message"
 	fromCauses    = "causes"
 )
@@ -27,11 +27,11 @@ const (
 // actionsOnMessages are the ways to end a message's wait.
 var actionsOnMessages = []act.MessageVerb{act.Requeue, act.Skip, act.Discard}
 
-// needsReason tells whether the audit wants to know why.
+// needsReason reports whether the audit requires a reason.
 func needsReason(a act.MessageVerb) bool { return a.Name != act.Requeue.Name }
 
-// order is what a form asks for: an action, and the messages in one or two
-// selections, since those that are dead and those that failed are two.
+// order is a form's request: an action, and the messages in one or two selections, since dead and failed ones are
+// two.
 type order struct {
 	act.MessageVerb
 	all        bool
@@ -40,7 +40,7 @@ type order struct {
 	// fields carry the order through the confirmation.
 	fields []web.Field
 	from   string
-	// changed is how many it had changed before it failed.
+	// changed counts the messages changed before a failure.
 	changed int64
 }
 
@@ -60,7 +60,7 @@ func readOrder(q url.Values, now time.Time) (order, error) {
 		return o, err
 	}
 	for name, at := range map[string]time.Time{paramSince: o.filter.Since, paramUntil: o.filter.Until} {
-		if !at.IsZero() { // what is confirmed is the time that was counted
+		if !at.IsZero() { // a person confirms the counted time
 			o.filter.given.Set(name, at.Format(time.RFC3339Nano))
 		}
 	}
@@ -115,7 +115,7 @@ func (o *order) selectNamed(q url.Values) error {
 	return nil
 }
 
-// back is the address to return to, relative to the root, without what was done.
+// back returns the address to return to, relative to the root, without the action's result.
 func (o order) back() string {
 	if o.from == fromMessage && len(o.selections) == 1 && len(o.selections[0].Sequences) == 1 {
 		return "messages/" + number(o.selections[0].Sequences[0])
@@ -126,7 +126,7 @@ func (o order) back() string {
 	return o.filter.query()
 }
 
-// What the page that asks counts: up to so many, and for so long.
+// Limits of the count on the confirmation page: messages and time.
 const (
 	countMost   = 10_000
 	countWithin = 30 * time.Millisecond
@@ -138,7 +138,7 @@ func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Cha
 	defer cancel()
 	counts := make([]ops.Changed, len(o.selections))
 	for i, s := range o.selections {
-		// The reason is written nowhere.
+		// A dry run stores no reason.
 		result, err := p.desk.OnMessages(ctx, who, o.MessageVerb, ops.Command{
 			Selection: s, Reason: "dry run", DryRun: true, CountMost: countMost, CountWithin: countWithin,
 		})
@@ -150,7 +150,7 @@ func (p *Pages) count(ctx context.Context, who act.Identity, o order) ([]ops.Cha
 	return counts, nil
 }
 
-// confirm asks before messages are changed: how many there are, and why.
+// confirm shows the count, and asks for a reason, before messages are changed.
 func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) error {
 	if _, err := p.desk.MayAct(act.Who(r)); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) error {
 	return p.ask(w, r, o, http.StatusOK, "", "")
 }
 
-// ask shows the question, and why it is asked again if it is.
+// ask shows the question, with the problem of an earlier answer.
 func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int, reason, problem string) error {
 	counts, err := p.count(r.Context(), act.Who(r), o)
 	page := web.Confirm{
@@ -171,7 +171,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int,
 	}
 	if err != nil {
 		c := p.desk.Complain(r.Context(), err)
-		if problem != "" { // it knows what was done
+		if problem != "" { // the problem says what was done
 			c.Status, c.Message = status, problem
 		}
 		if c.Status >= http.StatusInternalServerError {
@@ -203,7 +203,7 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, o order, status int,
 	return p.send(w, r, status, "confirm", page)
 }
 
-// sequencesNamed is how many messages are named to people.
+// sequencesNamed bounds the messages that a page names.
 const sequencesNamed = 20
 
 func (o order) scope() string {
@@ -216,8 +216,8 @@ func (o order) scope() string {
 	return "Every message in that state, in all partitions"
 }
 
-// formMessages does what was confirmed and leads back to the list, where the address tells what was done. It goes on for as long as the
-// browser waits; when that leaves, what was done so far stays done and is in the audit.
+// formMessages runs the confirmed action and leads back to the list, whose address holds the result. It stops when the browser leaves;
+// changes until then stay, and are in the audit.
 func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) error {
 	q, ok := p.form(w, r)
 	if !ok {
@@ -229,7 +229,7 @@ func (p *Pages) formMessages(w http.ResponseWriter, r *http.Request) error {
 	}
 	reason := q.Get(paramReason)
 	var expected *int64
-	if o.all { // of those that were named, each is looked at
+	if o.all { // named messages are checked one by one
 		expected = new(flashNumber(q, paramCount))
 	}
 	var total ops.Changed

@@ -32,7 +32,7 @@ func workerNamed(text string) (uuid.UUID, error) {
 }
 
 func (p *Pages) askDrain(w http.ResponseWriter, r *http.Request, id uuid.UUID, status int, reason, problem string) error {
-	// What is asked for may have become impossible meanwhile.
+	// The drain may have become impossible meanwhile.
 	result, err := p.desk.OnWorker(r.Context(), act.Who(r), act.Drain, ops.DrainCommand{Worker: id, DryRun: true})
 	page := web.Drain{Shell: p.shellOf(r, "Drain a worker", sectionMonitor), Others: result.Others, Reason: reason, Problem: problem}
 	page.ID, page.Short = id.String(), shortID(id)

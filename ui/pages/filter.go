@@ -15,7 +15,7 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// Names of the parameters by which lists of messages are filtered, in addresses and forms alike.
+// Names of the parameters that filter lists of messages, in addresses and forms alike.
 const (
 	paramState     = "state"
 	paramPartition = "partition"
@@ -33,20 +33,20 @@ const (
 	paramAfter     = "after"
 )
 
-// filterParams are those that belong to the filter and not to the page in it.
+// filterParams are the parameters of the filter, not of the page in it.
 var filterParams = []string{
 	paramState, paramPartition, paramStream, paramTopic, paramType, paramTenant, paramID, paramSequence,
 	paramError, paramFamily, paramSince, paramUntil,
 }
 
-// messageFilter is a filter as it was asked for.
+// messageFilter is the filter of a request.
 type messageFilter struct {
 	ops.Filter
-	// given are the parameters that were not empty.
+	// given are the non-empty parameters.
 	given url.Values
 }
 
-// readFilter reads the parameters. Empty ones ask for nothing, as forms send them.
+// readFilter reads the parameters. It ignores empty ones, which forms send.
 func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 	f := messageFilter{given: url.Values{}}
 	for _, name := range filterParams {
@@ -73,7 +73,7 @@ func readFilter(q url.Values, now time.Time) (messageFilter, error) {
 	return f, nil
 }
 
-// readSequence takes the grouping that the pages write, too: 1,234.
+// readSequence accepts the pages' grouping, too: 1,234.
 func readSequence(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
 	if err != nil || n < 1 {
@@ -82,7 +82,7 @@ func readSequence(text string) (int64, error) {
 	return n, nil
 }
 
-// oneState is the state that everything the filter chooses is in and that can be acted on as a whole; empty: none.
+// oneState returns the state of all selected messages, if an action can take them as a whole; empty: none.
 func (f messageFilter) oneState() ops.State {
 	if len(f.States) == 1 && (f.States[0] == ops.Dead || f.States[0] == ops.Failed) {
 		return f.States[0]
@@ -90,7 +90,7 @@ func (f messageFilter) oneState() ops.State {
 	return ""
 }
 
-// query is the address of the list under this filter, relative to the root.
+// query returns the list's address under this filter, relative to the root.
 func (f messageFilter) query(changes ...string) string {
 	q := url.Values{}
 	for name, values := range f.given {
@@ -108,7 +108,7 @@ func (f messageFilter) query(changes ...string) string {
 	return "messages?" + q.Encode()
 }
 
-// fields are the filter as a form carries it along.
+// fields returns the filter as hidden fields of a form.
 func (f messageFilter) fields() []web.Field {
 	var list []web.Field
 	for _, name := range filterParams {
@@ -119,7 +119,7 @@ func (f messageFilter) fields() []web.Field {
 	return list
 }
 
-// form is the filter as the page shows it, with the states' counts.
+// form returns the filter as the page shows it, with the states' counts.
 func (f messageFilter) form(seen *source.Observation) web.Filter {
 	form := web.Filter{
 		Partition: strings.Join(f.given[paramPartition], " "), Stream: f.given.Get(paramStream), Topic: f.given.Get(paramTopic),

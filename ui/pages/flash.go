@@ -8,8 +8,8 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// What an action leaves in the address of the page that follows it: a fixed word
-// and numbers, so that nobody can put words of their own on the page.
+// An action's result in the next page's address: a fixed word and numbers, so that nobody can put words of their own on the
+// page.
 const (
 	paramDone    = "done"
 	paramCount   = "n"
@@ -17,7 +17,7 @@ const (
 	paramGone    = "gone"
 )
 
-// flash tells what the last action did; nil when there was none.
+// flash returns the last action's result; nil: there was none.
 func flash(q url.Values) *web.Flash {
 	n := flashNumber(q, paramCount)
 	messages := web.Count(n) + " messages were "

@@ -10,7 +10,7 @@ import (
 	"github.com/postrider/postrider/ui/act"
 )
 
-// form reads a posted form, or answers the request itself. Acting may take longer than an answer usually may.
+// form reads a posted form, or answers the request. It prolongs the timeout, as actions take long.
 func (p *Pages) form(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	act.Prolong(w)
 	err := r.ParseForm()
@@ -26,8 +26,8 @@ func (p *Pages) form(w http.ResponseWriter, r *http.Request) (url.Values, bool) 
 	return r.PostForm, true
 }
 
-// seeOther leads to a page relative to the root, and tells there what was done.
-// The address is relative, since the one that the browser sees is not known here.
+// seeOther redirects to a page relative to the root, with the result in its address. It is relative, since the browser's address is
+// unknown here.
 func (p *Pages) seeOther(w http.ResponseWriter, r *http.Request, to string, done url.Values) error {
 	separator := "?"
 	if strings.Contains(to, "?") {
@@ -38,7 +38,7 @@ func (p *Pages) seeOther(w http.ResponseWriter, r *http.Request, to string, done
 	return nil
 }
 
-// failPage answers for a page that could not be made.
+// failPage answers with the error of a page.
 func (p *Pages) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errUnmade):
@@ -46,7 +46,7 @@ func (p *Pages) failPage(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errUnread):
 		w.Header().Set("Retry-After", "1")
 		p.Fail(w, r, http.StatusServiceUnavailable, "The database has not answered yet. The log of this process tells why."+p.desk.Readiness.Because(r.Context()))
-	case r.Context().Err() == nil: // else nobody is left to be told
+	case r.Context().Err() == nil: // else nobody is left to tell
 		c := p.desk.Complain(r.Context(), err)
 		p.Fail(w, r, c.Status, c.Message)
 	}

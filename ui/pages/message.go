@@ -92,7 +92,7 @@ func messagePage(d ops.Detail, now time.Time) web.Message {
 	return page
 }
 
-// explain says in a sentence what the state means for this message.
+// explain describes the state of this message in a sentence.
 func explain(d ops.Detail) string {
 	switch d.State {
 	case ops.Pending:
@@ -125,7 +125,7 @@ func explain(d ops.Detail) string {
 	}
 }
 
-// metadata lists what the producer stored, objects in it by their members' paths.
+// metadata lists the producer's metadata, objects in it by their members' paths.
 func metadata(stored json.RawMessage) []web.Header {
 	var object map[string]json.RawMessage
 	if len(stored) == 0 {
@@ -149,7 +149,7 @@ func metadata(stored json.RawMessage) []web.Header {
 	return list
 }
 
-// plainJSON is a string's text, and everything else as it stands.
+// plainJSON returns a string's text, and other JSON as it stands.
 func plainJSON(value json.RawMessage) string {
 	var text string
 	if err := json.Unmarshal(value, &text); err == nil && bytes.HasPrefix(value, []byte{'"'}) {
@@ -158,7 +158,7 @@ func plainJSON(value json.RawMessage) string {
 	return string(value)
 }
 
-// publishedHeaders are those that every message carries, whatever the configuration of the workers; that may rename the type.
+// publishedHeaders returns the headers that each message has under any configuration of workers, which may only rename the type.
 func publishedHeaders(d ops.Detail) []web.Header {
 	list := []web.Header{
 		{Name: message.HeaderEventID, Value: d.EventID.String()},
@@ -174,7 +174,7 @@ func publishedHeaders(d ops.Detail) []web.Header {
 	return list
 }
 
-// How much of a payload is shown, in bytes.
+// The shown part of a payload, in bytes.
 const (
 	textShown  = 64 << 10
 	bytesShown = 4 << 10

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// pageRows is how many rows a list shows.
+	// pageRows is the number of rows in a list.
 	pageRows = 50
-	// listEvery is how many seconds lie between two updates of a list.
+	// listEvery is the interval of a list's updates, in seconds.
 	listEvery = 5
 )
 
-// listPage is where in a list a page lies.
+// listPage is the position of a page in a list.
 type listPage struct {
 	ops.Page
 	// upwards pages were read from old to new, behind a message.
@@ -46,7 +46,7 @@ func readListPage(q url.Values) (listPage, error) {
 	return p, nil
 }
 
-// messages serves the list. A filter that cannot be used is shown with its complaint, so that it can be mended.
+// messages serves the list. A wrong filter is shown with its complaint, so that people can mend it.
 func (p *Pages) messages(w http.ResponseWriter, r *http.Request) error {
 	now, seen := p.desk.Observe(r.Context())
 	filter, err := readFilter(r.URL.Query(), now)
@@ -77,7 +77,7 @@ func (p *Pages) messages(w http.ResponseWriter, r *http.Request) error {
 }
 
 func fillMessages(page *web.Messages, f messageFilter, at listPage, listing ops.Listing, now time.Time) {
-	// One more row than is shown was asked for, to know whether there are more.
+	// The query asked for one row more than is shown, which reveals a next page.
 	full := len(listing.Messages) > pageRows
 	if full {
 		listing.Messages = listing.Messages[:pageRows]
@@ -109,7 +109,7 @@ func fillMessages(page *web.Messages, f messageFilter, at listPage, listing ops.
 	}
 }
 
-// neighbours are the addresses of the pages beside one. A page without rows has neighbours, too, as looking stops early.
+// neighbours returns the addresses of the pages before and after. A page without rows has them, too, as a search stops early.
 func neighbours(f messageFilter, at listPage, listing ops.Listing) (newer, older string) {
 	highest, lowest := at.After-1, at.After+1
 	if n := len(listing.Messages); n > 0 {
@@ -143,7 +143,7 @@ func messageRow(m ops.Message, now time.Time) web.MessageRow {
 	case ops.Scheduled, ops.Failed:
 	case ops.Pending:
 		if !row.Next.Zero() && row.Next.At.Before(now) {
-			row.Next = web.Moment{} // it is due
+			row.Next = web.Moment{} // due now
 		}
 	default:
 		row.Next = web.Moment{} // no time ends its wait

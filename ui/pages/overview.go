@@ -13,8 +13,8 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// overview serves the first page. While the source fails it shows the last state
-// under a warning, because that is what the person on call needs to see.
+// overview serves the first page. While the source fails it shows the last state under a warning, since the person on call needs to
+// see it.
 func (p *Pages) overview(w http.ResponseWriter, r *http.Request) error {
 	seen, err := p.desk.Cache.Observe(r.Context())
 	if err != nil {
@@ -32,7 +32,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, http.StatusOK, "monitor", page)
 }
 
-// notReady leaves out a reason that the snapshot has of this process already: one fault is one row.
+// notReady drops a reason that the snapshot already has of this process: one fault is one row.
 func notReady(s source.Snapshot, reason string) string {
 	for _, c := range s.Own {
 		if strings.HasPrefix(reason, string(c.Reason)+": ") {
@@ -42,7 +42,7 @@ func notReady(s source.Snapshot, reason string) string {
 	return reason
 }
 
-// reloadEvery is how many seconds lie between two updates without script.
+// reloadEvery is the interval of updates without script, in seconds.
 const reloadEvery = 10
 
 func (p *Pages) monitorPage(seen source.Observation) web.Monitor {

@@ -13,10 +13,10 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// changesListed is how many changes of ownership the first page lists.
+// changesListed is the number of changes of ownership on the first page.
 const changesListed = 12
 
-// ownership serves a page of who had which partition, the newest changes first.
+// ownership serves a page of changes of ownership, the newest first.
 func (p *Pages) ownership(w http.ResponseWriter, r *http.Request) error {
 	now, seen := p.desk.Observe(r.Context())
 	given := r.URL.Query()
@@ -64,7 +64,7 @@ func ownershipAddress(filter url.Values) string {
 	return "ownership?" + filter.Encode()
 }
 
-// besideSnapshot is the panel on a page that is made of a snapshot.
+// besideSnapshot returns the panel of changes for a page made of a snapshot.
 func (p *Pages) besideSnapshot(r *http.Request, seen source.Observation, only *partition.ID, limit int) web.Ownership {
 	history, err := p.desk.Cache.OwnershipBeside(r.Context(), seen, lease.HistoryQuery{Partition: only, Limit: limit}, p.desk.Logger)
 	panel := ownershipShown(history, &seen, seen.At, only)
@@ -76,7 +76,7 @@ func (p *Pages) besideSnapshot(r *http.Request, seen source.Observation, only *p
 	return panel
 }
 
-// ownershipShown puts changes into words. Where one partition was asked for, its epoch is shown.
+// ownershipShown puts changes into words. For a single partition it shows the epoch.
 func ownershipShown(history lease.History, seen *source.Observation, now time.Time, only *partition.ID) web.Ownership {
 	var hues map[string]int
 	if seen != nil {

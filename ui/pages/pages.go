@@ -98,7 +98,7 @@ func (p *Pages) operated(next handler) http.HandlerFunc {
 	})
 }
 
-// shellOf is the shell of a page in a section.
+// shellOf returns the shell of a page in a section.
 func (p *Pages) shellOf(r *http.Request, title, section string) web.Shell {
 	shell := p.shell(r, title, false)
 	shell.Section = section
@@ -111,7 +111,7 @@ var (
 	errUnread = errors.New("the database has not answered yet")
 )
 
-// send writes a page that is complete.
+// send writes a complete page.
 func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, template string, data any) error {
 	var page bytes.Buffer
 	if err := p.renderer.Render(&page, template, data); err != nil {
@@ -125,7 +125,7 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, status int, templat
 	return nil
 }
 
-// Fail answers with a page that says what went wrong; it tells strangers nothing else.
+// Fail answers with a page that describes an error; it shows strangers nothing else.
 func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
@@ -137,7 +137,7 @@ func (p *Pages) Fail(w http.ResponseWriter, r *http.Request, status int, message
 	}
 }
 
-// shell fills what all pages share. A page that tells a stranger to log in shows neither version nor environment.
+// shell fills the parts that all pages share. A login page for strangers shows neither version nor environment.
 func (p *Pages) shell(r *http.Request, title string, anonymous bool) web.Shell {
 	shell := web.Shell{Title: title, Root: relativeRoot(r.URL.Path)}
 	if !anonymous {

@@ -14,15 +14,15 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// replayParams are the fields of the form that asks for a replay.
+// replayParams are the fields of the replay form.
 var replayParams = []string{
 	"kind", paramStream, paramTopic, paramType, paramTenant, paramSince, paramUntil, "from_sequence", "to_sequence", paramAll, "rate",
 }
 
-// replaysEvery is how many seconds lie between two updates while a replay is under way.
+// replaysEvery is the interval of updates while a replay is under way, in seconds.
 const replaysEvery = 2
 
-// replays serves the list of replays; the address may hold what the form begins with.
+// replays serves the list of replays; the address may prefill the form.
 func (p *Pages) replays(w http.ResponseWriter, r *http.Request) error {
 	return p.listReplays(w, r, http.StatusOK, "")
 }
@@ -118,7 +118,7 @@ func kindInWords(kind replay.JobKind) string {
 	return "Every event"
 }
 
-// replayGiven are the fields of a form that are not empty.
+// replayGiven returns the non-empty fields of a form.
 func replayGiven(q url.Values) url.Values {
 	given := url.Values{}
 	for _, name := range append([]string{paramReason}, replayParams...) {
@@ -129,7 +129,7 @@ func replayGiven(q url.Values) url.Values {
 	return given
 }
 
-// confirmReplay counts what a replay would be for, and asks.
+// confirmReplay counts the events of a replay, and asks for confirmation.
 func (p *Pages) confirmReplay(w http.ResponseWriter, r *http.Request) error {
 	if _, err := p.desk.MayReplay(act.Who(r)); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (p *Pages) askReplay(w http.ResponseWriter, r *http.Request, given url.Valu
 		Waiting: plan.Waiting, Unwanted: plan.Unwanted, Last: plan.Last, Held: plan.Held, Rate: web.Rate(cmp.Or(spec.Rate, act.DefaultRate)),
 		Back: "replays?" + given.Encode(), Reason: reason, Problem: problem,
 	}
-	// What is asked for is what was counted: nothing newer, and moments do not move.
+	// The replay takes the counted events: nothing newer, and moments stay fixed.
 	given.Set("to_sequence", number(plan.Last))
 	for name, at := range map[string]*time.Time{paramSince: spec.Selection.Since, paramUntil: spec.Selection.Until} {
 		if at != nil {
@@ -192,7 +192,7 @@ func (p *Pages) askCancel(w http.ResponseWriter, r *http.Request, name string, s
 	return p.send(w, r, status, "replay-cancel", page)
 }
 
-// formReplays makes the replay that was confirmed, or ends one.
+// formReplays makes the confirmed replay, or ends one.
 func (p *Pages) formReplays(w http.ResponseWriter, r *http.Request) error {
 	q, ok := p.form(w, r)
 	if !ok {

@@ -11,10 +11,10 @@ import (
 // pathResize leads to the page of the number of partitions, from the root.
 const pathResize = "partitions/resize"
 
-// resizeEvery is how many seconds lie between two updates while the partitions change.
+// resizeEvery is the interval of updates while the partitions change, in seconds.
 const resizeEvery = 1
 
-// resize serves the number of partitions, how far its change is, and the form to ask for another.
+// resize serves the number of partitions, the progress of its change, and the form for another.
 func (p *Pages) resize(w http.ResponseWriter, r *http.Request) error {
 	return p.showResize(w, r, http.StatusOK, "", "")
 }
@@ -49,7 +49,7 @@ func (p *Pages) showResize(w http.ResponseWriter, r *http.Request, status int, g
 	return p.send(w, r, status, "resize", page)
 }
 
-// confirmResize says what another number of partitions would do, and asks.
+// confirmResize shows the effects of another number of partitions, and asks for confirmation.
 func (p *Pages) confirmResize(w http.ResponseWriter, r *http.Request) error {
 	return p.askResize(w, r, r.URL.Query(), http.StatusOK, "")
 }
@@ -66,7 +66,7 @@ func (p *Pages) askResize(w http.ResponseWriter, r *http.Request, q url.Values, 
 	if err != nil {
 		return p.unless(w, r, err, again)
 	}
-	wanted.From = 0 // what there is now is shown
+	wanted.From = 0 // the page shows the present number
 	plan, err := p.desk.PlanResize(r.Context(), act.Who(r), wanted)
 	if err != nil {
 		return p.unless(w, r, err, again)
@@ -77,7 +77,7 @@ func (p *Pages) askResize(w http.ResponseWriter, r *http.Request, q url.Values, 
 	return p.send(w, r, status, "resize-confirm", page)
 }
 
-// formResize begins what was confirmed, and leads to the page that tells how far it is.
+// formResize begins the confirmed resize, and redirects to the page of its progress.
 func (p *Pages) formResize(w http.ResponseWriter, r *http.Request) error {
 	q, ok := p.form(w, r)
 	if !ok {

@@ -41,7 +41,7 @@ func (p *Pages) seenPartition(ctx context.Context, id partition.ID) (page web.St
 	return page, seen, err
 }
 
-// tellStory shows the page, and why nothing was done if something was asked.
+// tellStory shows the page, with the problem of a refused action.
 func (p *Pages) tellStory(w http.ResponseWriter, r *http.Request, id partition.ID, status int, reason, problem string) error {
 	page, seen, err := p.seenPartition(r.Context(), id)
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *Pages) formPartitions(w http.ResponseWriter, r *http.Request) error {
 	return p.seeOther(w, r, "partitions/"+text, url.Values{paramDone: {action.Name}, paramCount: {text}})
 }
 
-// unless answers with a page of its own where nobody can mend what went wrong by sending the form again, and else asks again.
+// unless shows an error page where sending the form again cannot mend the error, and else calls again.
 func (p *Pages) unless(w http.ResponseWriter, r *http.Request, err error, again func(act.Complaint) error) error {
 	c := p.desk.Complain(r.Context(), err)
 	if c.Status == http.StatusNotFound || c.Status == http.StatusForbidden || c.Status >= http.StatusInternalServerError {

@@ -11,7 +11,7 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// stream serves the life of one stream: a page of its events, the newest first.
+// stream serves one stream: a page of its events, the newest first.
 func (p *Pages) stream(w http.ResponseWriter, r *http.Request) error {
 	now := p.desk.Now(r.Context())
 	q := r.URL.Query()
@@ -43,7 +43,7 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) error {
 		SearchedTo: list.SearchedTo, SearchOn: ofStream(list.SearchOn), Upwards: list.Upwards,
 	}
 	page.Every = list.Every
-	blocked := false // one behind, as others are passed by where the policy says so
+	blocked := false // a message waits behind another, as the failure policy may demand
 	for _, row := range list.Rows {
 		page.Rows = append(page.Rows, web.StreamRow{
 			MessageRow: row, Version: more[row.Sequence].StreamVersion, Generation: int64(more[row.Sequence].Generation),
@@ -53,7 +53,7 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) error {
 			page.Standing = &row
 		}
 	}
-	if blocked && page.Standing == nil { // what they wait for is on a later page
+	if blocked && page.Standing == nil { // a later page has the message that blocks them
 		filter.States = []ops.State{ops.Failed, ops.Dead}
 		listing, err = act.Look(p.desk, r, func(ctx context.Context, op *ops.Operator) (ops.Listing, error) {
 			return op.List(ctx, filter.Filter, ops.Page{Limit: 1})
@@ -69,7 +69,7 @@ func (p *Pages) stream(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, http.StatusOK, "stream", page)
 }
 
-// ofStream is the stream's page in place of a list's.
+// ofStream turns a list's address into the stream's page.
 func ofStream(list string) string {
 	if list == "" {
 		return ""

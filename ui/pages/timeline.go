@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// timelineSpan is how much of the past is drawn where nothing else is asked for.
+	// timelineSpan is the drawn time by default.
 	timelineSpan = time.Hour
-	// timelineChanges is the most changes that are drawn.
+	// timelineChanges bounds the drawn changes.
 	timelineChanges = 2000
 )
 
-// timeline draws who had which partition. Changes tell it backwards from the present, so those after the query's end are read, too.
+// timeline draws the owners of partitions. It follows the changes backwards from the present, so it reads later ones than asked, too.
 func (p *Pages) timeline(ctx context.Context, seen source.Observation, now time.Time, q lease.HistoryQuery) (*web.Timeline, error) {
 	from, until := q.Since, q.Until
 	if until.IsZero() || until.After(now) {
@@ -34,9 +34,9 @@ func (p *Pages) timeline(ctx context.Context, seen source.Observation, now time.
 		return nil, err
 	}
 	switch begins := history.Begins; {
-	case next > 0: // older ones are not known
+	case next > 0: // older ones are unknown
 		from = history.Changes[len(history.Changes)-1].At
-	case q.Since.IsZero() && begins.After(from): // nobody had anything
+	case q.Since.IsZero() && begins.After(from): // no partition had an owner before
 		if from = begins; from.After(until.Add(-time.Minute)) {
 			from = until.Add(-time.Minute)
 		}
@@ -55,7 +55,7 @@ func (p *Pages) timeline(ctx context.Context, seen source.Observation, now time.
 	return line, nil
 }
 
-// spans follows the changes, the newest first, back from what is now.
+// spans follows the changes, the newest first, backwards from the present owners.
 func spans(now source.Snapshot, at, from time.Time, changes []lease.Change, hues map[string]int) []web.Span {
 	hosts := map[uuid.UUID]string{}
 	for _, w := range now.Workers {
@@ -68,9 +68,9 @@ func spans(now source.Snapshot, at, from time.Time, changes []lease.Change, hues
 		return web.Owner{ID: o.ID.String(), Short: shortID(o.ID), Host: o.Hostname, Hue: hues[o.ID.String()]}
 	}
 	var list []web.Span
-	end := map[partition.ID]time.Time{}      // of what is not told yet
-	before := map[partition.ID]lease.Owner{} // who had it until then
-	late := map[partition.ID]bool{}          // a change was passed over
+	end := map[partition.ID]time.Time{}      // of the part not yet drawn
+	before := map[partition.ID]lease.Owner{} // the owner until then
+	late := map[partition.ID]bool{}          // a change was skipped
 	for _, p := range now.Partitions {
 		id := partition.ID(p.Number)
 		end[id], before[id] = at, lease.Owner{ID: p.Owner, Hostname: hosts[p.Owner]}
@@ -83,9 +83,9 @@ func spans(now source.Snapshot, at, from time.Time, changes []lease.Change, hues
 		for _, id := range c.Partitions {
 			until, known := end[id]
 			if !known {
-				continue // it is no more
+				continue // the partition is gone
 			}
-			if c.At.After(until) { // the clock has stepped back since: nobody knows when that was
+			if c.At.After(until) { // the clock has stepped back since: the change's time is unknown
 				late[id] = true
 				continue
 			}
@@ -100,7 +100,7 @@ func spans(now source.Snapshot, at, from time.Time, changes []lease.Change, hues
 				list = append(list, web.Span{Partition: int(id), From: *c.RanOut, Until: c.At})
 				end[id], before[id] = *c.RanOut, c.From
 			case !slices.Contains([]lease.ChangeKind{lease.Taken, lease.Moved, lease.Retaken}, c.Kind):
-				before[id] = c.From // the others were given back before
+				before[id] = c.From // the owner had released the others before
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func spans(now source.Snapshot, at, from time.Time, changes []lease.Change, hues
 	return list
 }
 
-// huesWith gives those colours of their own, too, who have nothing any more.
+// huesWith gives former owners colours, too.
 func huesWith(now source.Snapshot, changes []lease.Change) map[string]int {
 	hues := ownerHues(now)
 	for _, c := range changes {

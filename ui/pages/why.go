@@ -10,10 +10,10 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// partitionsNamed is how many partitions are named where there may be many.
+// partitionsNamed bounds the partitions that a page names.
 const partitionsNamed = 16
 
-// obstaclesShown puts what keeps events waiting into words, with links to the pages that there are.
+// obstaclesShown puts the causes of waits into words, with links to existing pages.
 func obstaclesShown(s source.Snapshot, operable, resizable bool) []web.Obstacle {
 	var list []web.Obstacle
 	waits := s.Waits()
@@ -44,7 +44,7 @@ func obstaclesShown(s source.Snapshot, operable, resizable bool) []web.Obstacle 
 	return list
 }
 
-// conditionWords says what keeps workers from delivering, and what mends it.
+// conditionWords describes a condition, with its cure.
 func conditionWords(c source.Condition, waiting string) web.Obstacle {
 	return web.Obstacle{
 		Key: strings.ReplaceAll(string(c.Reason), "_", "-"), Tone: "bad", Title: c.Reason.Title(),

@@ -19,18 +19,18 @@ type SummaryBody struct {
 	Scheduled               int64   `json:"scheduled"`
 	PublishedLastHour       int64   `json:"published_last_hour"`
 	PublishedPerSecond      float64 `json:"published_per_second"`
-	// The latencies are null where nothing was measured.
+	// The latencies are null without samples.
 	LatencyP50Seconds *float64       `json:"latency_p50_seconds"`
 	LatencyP99Seconds *float64       `json:"latency_p99_seconds"`
 	Workers           WorkerTotals   `json:"workers"`
 	Partitions        PartitionTotal `json:"partitions"`
 	Watermark         Watermark      `json:"watermark"`
-	// Conditions keep workers from delivering; Waits is what keeps events waiting.
+	// Conditions keep workers from delivering, Waits events from being delivered.
 	Conditions []Condition `json:"conditions"`
 	Waits      []Wait      `json:"waits"`
 }
 
-// WorkerTotals counts workers by what they do.
+// WorkerTotals counts workers by state.
 type WorkerTotals struct {
 	Active   int `json:"active"`
 	Draining int `json:"draining"`
@@ -55,15 +55,15 @@ type WorkerBody struct {
 	StartedAt            time.Time   `json:"started_at"`
 	HeartbeatUntil       time.Time   `json:"heartbeat_until"`
 	HeartbeatLeftSeconds float64     `json:"heartbeat_left_seconds"`
-	// HeartbeatAgeSeconds is null where the lifetime of a heartbeat is not known.
+	// HeartbeatAgeSeconds is null where the lifetime of a heartbeat is unknown.
 	HeartbeatAgeSeconds *float64 `json:"heartbeat_age_seconds"`
 	Owned               int      `json:"owned"`
 	Desired             int      `json:"desired"`
 	// DrainRequestedAt is null unless an operator asked the worker to drain.
 	DrainRequestedAt *time.Time `json:"drain_requested_at"`
-	// Condition is the word for what keeps the worker from delivering; null: nothing.
+	// Condition is the reason why the worker does not deliver; null: none.
 	Condition *condition.Reason `json:"condition"`
-	// Canary says what is wrong with the canary that the worker sent last; null: nothing, or it sends none.
+	// Canary is the fault of the worker's last canary; null: none, or it sends none.
 	Canary *string `json:"canary"`
 }
 
@@ -83,7 +83,7 @@ type PartitionBody struct {
 	Blocked                 int64      `json:"blocked"`
 	Dead                    int64      `json:"dead"`
 	Scheduled               int64      `json:"scheduled"`
-	// Why says for people what keeps events waiting; empty when nothing does.
+	// Why names for people the causes of waits; empty: none.
 	Why []string `json:"why"`
 }
 
@@ -153,7 +153,7 @@ func (s Snapshot) PartitionBody(p Partition) PartitionBody {
 	return body
 }
 
-// UTC is the time as JSON has it; nil stays nil.
+// UTC returns the time as in JSON; nil stays nil.
 func UTC(t *time.Time) *time.Time {
 	if t == nil {
 		return nil
@@ -165,7 +165,7 @@ func UTC(t *time.Time) *time.Time {
 // Seconds keeps milliseconds; more digits would only suggest precision.
 func Seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
-// OrNull makes JSON's null of what is not there.
+// OrNull turns a zero value into JSON's null.
 func OrNull[T comparable](value T) *T {
 	var zero T
 	if value == zero {

@@ -23,7 +23,7 @@ type CacheConfig struct {
 	Interval time.Duration
 	// Timeout bounds one read. Defaults to 5 s.
 	Timeout time.Duration
-	// StaleAfter is the age past which a snapshot no longer speaks for the present. At least Interval. Defaults to 15 s.
+	// StaleAfter is the age past which a snapshot is stale. At least Interval. Defaults to 15 s.
 	StaleAfter time.Duration
 	// Logger receives the causes of failed reads. Defaults to discarding.
 	Logger *slog.Logger
@@ -61,7 +61,7 @@ func (c CacheConfig) Validate() error {
 	return nil
 }
 
-// Cache reads a source at most once an interval and shares the snapshot among all who ask. Concurrent callers wait for one read. It is safe
+// Cache reads a source at most once an interval and shares the snapshot among its callers. Concurrent callers wait for one read. It is safe
 // for concurrent use, starts no goroutine that outlives a read, and is itself a Source.
 type Cache struct {
 	source Source
@@ -75,7 +75,7 @@ type Cache struct {
 	lastFail error     // of the latest read
 }
 
-// NewCache stands a cache before the source.
+// NewCache puts a cache before the source.
 func NewCache(source Source, config CacheConfig) (*Cache, error) {
 	if source == nil {
 		return nil, errors.New("ui: NewCache: the source is nil")
@@ -86,7 +86,7 @@ func NewCache(source Source, config CacheConfig) (*Cache, error) {
 	return &Cache{source: source, config: config.withDefaults()}, nil
 }
 
-// Observation is a snapshot together with what is known about its freshness.
+// Observation is a snapshot with its freshness.
 type Observation struct {
 	Snapshot
 	// Age is the time since the snapshot's read began, on this process's monotonic clock.
@@ -97,8 +97,8 @@ type Observation struct {
 	Err error
 }
 
-// Trouble says in general words why a snapshot is old; empty while it is not.
-// The cause itself may name hosts and users and stays in the log.
+// Trouble says in general words why a snapshot is old; empty: it is not. The cause may name hosts and users and stays in the
+// log.
 func (o Observation) Trouble() string {
 	switch {
 	case errors.Is(o.Err, context.DeadlineExceeded):
@@ -112,8 +112,8 @@ func (o Observation) Trouble() string {
 	}
 }
 
-// Observe returns the current snapshot, or the last one there was when the source fails. Its error wraps ErrNoSnapshot when there was none,
-// and is the context's when that ended first.
+// Observe returns the current snapshot, or the last one when the source fails. Its error wraps ErrNoSnapshot without one, and is the
+// context's when that ended first.
 func (c *Cache) Observe(ctx context.Context) (Observation, error) {
 	return c.ObserveWithin(ctx, c.config.Interval)
 }
@@ -130,19 +130,19 @@ func (c *Cache) Snapshot(ctx context.Context) (Snapshot, error) {
 	return seen.Snapshot, nil
 }
 
-// Ownership asks the source each time: nothing of it is kept here.
+// Ownership asks the source each time; the cache keeps none of it.
 func (c *Cache) Ownership(ctx context.Context, q lease.HistoryQuery) (lease.History, error) {
 	return c.source.Ownership(ctx, q)
 }
 
-// Interval is the least time between two reads.
+// Interval returns the least time between two reads.
 func (c *Cache) Interval() time.Duration { return c.config.Interval }
 
 // ObserveWithin reads the source when the latest read is at least maxAge old.
 func (c *Cache) ObserveWithin(ctx context.Context, maxAge time.Duration) (Observation, error) {
 	if c.due(maxAge) {
 		done := c.flight.DoChan("snapshot", func() (any, error) {
-			// Whoever asked first may leave; the others still want the answer.
+			// The first caller may leave; the others still want the answer.
 			if c.due(maxAge) {
 				c.read(context.WithoutCancel(ctx))
 			}
@@ -157,7 +157,7 @@ func (c *Cache) ObserveWithin(ctx context.Context, maxAge time.Duration) (Observ
 	return c.current()
 }
 
-// Outdate has the next look read the source: somebody changed what it shows.
+// Outdate makes the next call read the source, since somebody changed the state.
 func (c *Cache) Outdate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

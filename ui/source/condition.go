@@ -10,18 +10,18 @@ import (
 	"github.com/postrider/postrider/condition"
 )
 
-// Condition is something that keeps workers from delivering, as the API and the commands tell it.
+// Condition is a cause for which workers do not deliver, as API and commands show it.
 type Condition struct {
 	Reason condition.Reason `json:"reason"`
-	// Detail is the error behind it, Cure what a person can do.
+	// Detail is the error behind the condition, Cure its remedy by a person.
 	Detail string    `json:"detail"`
 	Cure   string    `json:"cure"`
 	Since  time.Time `json:"since"`
-	// Workers say so; none where the reader found out by itself.
+	// Workers report the condition; none where the reader found it.
 	Workers []uuid.UUID `json:"worker_ids"`
 }
 
-// own puts what is known of this process in the place of what it last wrote down: a worker that cannot write cannot tell others.
+// own replaces this process's stored conditions by its present ones: a worker that cannot write cannot report.
 func (s *Snapshot) own(self uuid.UUID, conditions []condition.Condition) {
 	for i := range conditions {
 		conditions[i].Detail = Scrub(conditions[i].Detail)
@@ -38,7 +38,7 @@ func (s *Snapshot) own(self uuid.UUID, conditions []condition.Condition) {
 	}
 }
 
-// Conditions lists what keeps workers from delivering, whether or not anything waits; what concerns most comes first.
+// Conditions lists why workers do not deliver, even where no event waits; a condition of the most workers comes first.
 func (s Snapshot) Conditions() []Condition {
 	list := []Condition{}
 	add := func(c condition.Condition, workers ...uuid.UUID) {
@@ -67,7 +67,7 @@ func (s Snapshot) Conditions() []Condition {
 	return list
 }
 
-// Canaries is what is wrong with canaries, as their workers say; they tell no secrets.
+// Canaries returns the faults of canaries, as their workers report them, without secrets.
 func (s Snapshot) Canaries() []string {
 	var list []string
 	for _, w := range s.Workers {
@@ -78,7 +78,7 @@ func (s Snapshot) Canaries() []string {
 	return list
 }
 
-// hinders is the condition that keeps the partition from being delivered: its owner's, or any where nobody owns it.
+// hinders returns the condition that stops the partition's delivery: its owner's, or any where nobody owns it.
 func (s Snapshot) hinders(p Partition) *condition.Condition {
 	if s.ReadOnly {
 		return s.readOnly()

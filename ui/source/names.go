@@ -9,21 +9,21 @@ import (
 	"github.com/postrider/postrider/delivery/pgstore"
 )
 
-// MostNames is how many topics, and how many types, are told apart.
+// MostNames bounds the distinct topics, and the distinct types.
 const MostNames = 100
 
-// NameLoad is what one topic or one type does.
+// NameLoad is the load of one topic or type.
 type NameLoad struct {
 	Name string
-	// Other says that it stands for all that are not told apart.
+	// Other says that this is the sum of all names beyond MostNames.
 	Other bool
-	// PerSecond is what was published lately; nil: that is not known.
+	// PerSecond is the recent rate of publishing; nil: unknown.
 	PerSecond *float64
-	// Share is what the outbox holds; nil: that is not known.
+	// Share holds the name's dead and oldest pending rows; nil: unknown.
 	Share *pgstore.Share
 }
 
-// TopicLoads is what each topic does, with these many published a second; nil: that is not known.
+// TopicLoads returns each topic's load, with rates in events a second; nil: unknown.
 func (s Snapshot) TopicLoads(rates map[string]float64) []NameLoad {
 	if s.Named == nil {
 		return nameLoads(rates, nil)
@@ -31,7 +31,7 @@ func (s Snapshot) TopicLoads(rates map[string]float64) []NameLoad {
 	return nameLoads(rates, s.Named.ByTopic)
 }
 
-// TypeLoads is the same of types.
+// TypeLoads is TopicLoads for types.
 func (s Snapshot) TypeLoads(rates map[string]float64) []NameLoad {
 	if s.Named == nil {
 		return nameLoads(rates, nil)
@@ -39,8 +39,8 @@ func (s Snapshot) TypeLoads(rates map[string]float64) []NameLoad {
 	return nameLoads(rates, s.Named.ByType)
 }
 
-// nameLoads joins what is published a second, by topic or by type, with what the outbox holds: those names first of which most is
-// published, then those with most dead. Nil rates are not known, nor are nil shares. Beyond MostNames they count as the other ones.
+// nameLoads joins the rates by topic or type with the outbox's shares: names by rate, then by dead rows. Nil rates or shares are unknown.
+// Names beyond MostNames are summed as Other.
 func nameLoads(rates map[string]float64, shares map[string]pgstore.Share) []NameLoad {
 	var list []NameLoad
 	other := NameLoad{Name: delivery.OtherName, Other: true}
@@ -52,7 +52,7 @@ func nameLoads(rates map[string]float64, shares map[string]pgstore.Share) []Name
 		if share, known := shares[name]; known {
 			one.Share = &share
 		} else if rest, all := shares[delivery.OtherName]; all && rest.Dead == 0 && rest.Oldest == 0 {
-			one.Share = &pgstore.Share{Unknown: rest.Unknown} // it is not among the others either
+			one.Share = &pgstore.Share{Unknown: rest.Unknown} // the others' share is unknown, too
 		}
 		if one.Other {
 			other = one
@@ -104,7 +104,7 @@ func (n NameLoad) oldest() time.Duration {
 	return n.Share.Oldest
 }
 
-// with adds another name's.
+// with adds another name's load.
 func (n NameLoad) with(more NameLoad) NameLoad {
 	if more.PerSecond != nil {
 		n.PerSecond = new(n.rate() + *more.PerSecond)

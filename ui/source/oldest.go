@@ -9,14 +9,14 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// oldestReader reads the oldest pending row of each partition far more often than the backlog can be counted: alerts rest on its age. Each
-// look begins where the one before found the first row, and each count tells anew where that is.
+// oldestReader reads each partition's oldest pending row far more often than the backlog can be counted: alerts rest on its age. Each read
+// begins at the first row of the last one, and each count renews that position.
 type oldestReader struct {
 	mu     sync.Mutex
 	start  map[partition.ID]int64
 	counts int
 
-	topics, types delivery.Names // that are told apart
+	topics, types delivery.Names // the distinct ones
 }
 
 func (o *oldestReader) named(ctx context.Context, store *pgstore.Store) (pgstore.Named, error) {
@@ -26,7 +26,7 @@ func (o *oldestReader) named(ctx context.Context, store *pgstore.Store) (pgstore
 	return store.Named(ctx, from, &o.topics, &o.types)
 }
 
-// count counts the backlog and begins anew where the rows begin.
+// count counts the backlog and renews the start of the next read.
 func (o *oldestReader) count(ctx context.Context, store *pgstore.Store) (pgstore.Backlog, error) {
 	b, err := store.Backlog(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *oldestReader) read(ctx context.Context, store *pgstore.Store) (pgstore.
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.counts == counts { // a count that came between knows better
+	if o.counts == counts { // a count between has a newer start
 		o.start = start
 	}
 	return oldest, nil

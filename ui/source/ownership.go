@@ -19,20 +19,20 @@ type ChangeBody struct {
 	Kind lease.ChangeKind `json:"kind"`
 	From *OwnerBody       `json:"from"`
 	To   *OwnerBody       `json:"to"`
-	// LeaseUntil is when the lease of From ran out, where others took over.
+	// LeaseUntil is the end of From's lease, where others took over.
 	LeaseUntil *time.Time     `json:"lease_until"`
 	Partitions []partition.ID `json:"partitions"`
 	// Epochs has one entry per partition, in their order.
 	Epochs []int64 `json:"lease_epochs"`
 }
 
-// OwnerBody is the JSON form of who has partitions.
+// OwnerBody is the JSON form of an owner.
 type OwnerBody struct {
 	ID       uuid.UUID `json:"worker_id"`
 	Hostname string    `json:"hostname"`
 }
 
-// ChangeBodies is the JSON form of changes.
+// ChangeBodies returns the JSON form of changes.
 func ChangeBodies(changes []lease.Change) []ChangeBody {
 	bodies := make([]ChangeBody, 0, len(changes))
 	owner := func(h lease.Owner) *OwnerBody {
@@ -50,12 +50,12 @@ func ChangeBodies(changes []lease.Change) []ChangeBody {
 	return bodies
 }
 
-// OwnershipPage reads one page, and where the next one begins; 0: nowhere.
+// OwnershipPage reads one page, and the position of the next; 0: none.
 func (c *Cache) OwnershipPage(ctx context.Context, q lease.HistoryQuery) (history lease.History, next int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	limit := q.Limit
-	q.Limit++ // one more tells whether there is a next page
+	q.Limit++ // one more reveals a next page
 	if history, err = c.Ownership(ctx, q); err != nil {
 		return history, 0, err
 	}
@@ -66,7 +66,7 @@ func (c *Cache) OwnershipPage(ctx context.Context, q lease.HistoryQuery) (histor
 	return history, next, nil
 }
 
-// pageTimeout bounds the reading of a page, besideTimeout of what stands beside other things.
+// pageTimeout bounds the read of a page, besideTimeout that of a panel beside a snapshot.
 const (
 	pageTimeout   = 10 * time.Second
 	besideTimeout = 2 * time.Second
@@ -74,8 +74,8 @@ const (
 
 var errNotAsked = errors.New("the database does not answer")
 
-// OwnershipBeside reads changes to be shown beside a snapshot, which is worth showing
-// without them: nobody waits for a database that did not give a newer one.
+// OwnershipBeside reads changes to show beside a snapshot, which is worth showing without them: nobody waits for a database that gave no
+// newer snapshot.
 func (c *Cache) OwnershipBeside(ctx context.Context, seen Observation, q lease.HistoryQuery, log *slog.Logger) (lease.History, error) {
 	if seen.Err != nil {
 		return lease.History{}, errNotAsked

@@ -8,29 +8,28 @@ import (
 )
 
 const (
-	// pacedWait is how long a snapshot waits for a read that it could do without, having an older one: small outboxes are counted by then.
+	// pacedWait bounds a snapshot's wait for a read of which it has an older value: small outboxes are counted by then.
 	pacedWait = 30 * time.Millisecond
 	// pacedTimeout bounds one read. A count that takes longer is given up.
 	pacedTimeout = time.Minute
 )
 
-// paced repeats a read in the background, less often the longer it takes, so that
-// it takes no more than a share of the time. Its zero value is ready.
+// paced repeats a read in the background, so that it takes no more than a share of the time. Its zero value is
+// ready.
 type paced[T any] struct {
-	most time.Duration   // between two reads, whatever their share; 0: as long as the share wants
-	over <-chan struct{} // ends reads, also those that nobody waits for any more; nil: nothing does
+	most time.Duration   // bounds the pause between two reads; 0: only the share does
+	over <-chan struct{} // ends reads, even those without a caller; nil: never
 
 	mu      sync.Mutex
 	last    T
 	known   bool  // last was read
-	err     error // of the latest read
+	err     error // the latest read's error
 	nextDue time.Time
-	running chan struct{} // closed when the read under way is over; nil: none is
+	running chan struct{} // closed when the read under way ends; nil: none is
 }
 
-// get returns what the last read gave. It starts the next one when that is due, and waits for it only for a moment, or for as long as ctx
-// lets it when there is nothing older. A read that fails is repeated by the next call, one that took too long when its share of the time
-// has passed.
+// get returns the last read's value. It starts the next read when that is due, and waits pacedWait for it, or without an older value until
+// ctx ends. The next call repeats a failed read; a read that timed out is repeated when its share of the time has passed.
 func (p *paced[T]) get(ctx context.Context, share float64, read func(context.Context) (T, error)) (T, error) {
 	p.mu.Lock()
 	if p.running == nil && !time.Now().Before(p.nextDue) {
@@ -57,7 +56,7 @@ func (p *paced[T]) get(ctx context.Context, share float64, read func(context.Con
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known && errors.Is(p.err, context.DeadlineExceeded) {
-		return p.last, nil // old, as it says itself, and all there is
+		return p.last, nil // old, as its time shows, and all there is
 	}
 	return p.last, p.err
 }

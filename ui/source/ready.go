@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// askedReady bounds what a page waits for the process's own readiness.
+// askedReady bounds a page's wait for the process's own readiness.
 const askedReady = 2 * time.Second
 
-// Readiness is what the process last said about itself. Pages share one answer a second, as they share a snapshot.
+// Readiness caches the process's own readiness. Pages share one answer a second, as they share a snapshot.
 type Readiness struct {
 	ready func(context.Context) error
 	every time.Duration
@@ -41,7 +41,7 @@ func (r *Readiness) NotReady(ctx context.Context) string {
 	return r.text
 }
 
-// Because adds to a complaint what the process says of itself.
+// Because adds the process's own fault to a complaint.
 func (r *Readiness) Because(ctx context.Context) string {
 	if reason := r.NotReady(ctx); reason != "" {
 		return " This process is not ready: " + reason

@@ -9,8 +9,8 @@ import (
 
 const longestReason = 200
 
-// Scrub takes credentials out of a message, and everything past its first line or an immoderate length. Libraries rarely put a password
-// into an error; this is the second lock on that door.
+// Scrub removes credentials from a message, and all past its first line or an immoderate length. Libraries rarely put a password into an
+// error; this guards against those that do.
 func Scrub(message string) string {
 	message, _, _ = strings.Cut(condition.Redact(message), "\n")
 	if len(message) > longestReason {

@@ -9,18 +9,18 @@ import (
 
 const secondsKept = 5 * time.Minute
 
-// looksOverlap is how far a look goes back behind the one before, for batches that were counted before that and committed after it.
+// looksOverlap is the overlap of two reads, for batches that were counted before the first and committed after it.
 const looksOverlap = 10 * time.Second
 
-// recentReader keeps what was published in each second, as it looks again and again at the batches since the last look: the database has
-// no such history. One read is under way at a time.
+// recentReader keeps the events published in each second, by repeated reads of the batches since the last read: the database has no such
+// history. One read is under way at a time.
 type recentReader struct {
-	read      time.Time // when the last look began, by this process's clock
-	at, since time.Time // when that was, and from when on all is known, by the database's
+	read      time.Time // when the last read began, by this process's clock
+	at, since time.Time // the same by the database's clock, and the begin of the known seconds
 	seconds   map[int64]int64
 }
 
-// published is what a look gave.
+// published is the result of a read.
 type published struct {
 	perSecond float64
 	seconds   []Second
@@ -28,7 +28,7 @@ type published struct {
 
 func (r *recentReader) look(ctx context.Context, store *pgstore.Store) (published, error) {
 	began := time.Now()
-	within := secondsKept + time.Second // the first one is cut
+	within := secondsKept + time.Second // the first second is cut
 	if !r.read.IsZero() {
 		within = min(within, began.Sub(r.read)+looksOverlap)
 	}
@@ -40,9 +40,9 @@ func (r *recentReader) look(ctx context.Context, store *pgstore.Store) (publishe
 	return published{perSecond: recent.PerSecond, seconds: r.add(recent)}, nil
 }
 
-// add joins a look to those before it, and begins anew where there is a gap between them, or the clock has stepped back.
+// add joins a read to the earlier ones, and begins anew after a gap between them, or a step back of the clock.
 func (r *recentReader) add(recent pgstore.Recent) []Second {
-	from := recent.Since.Add(time.Second - 1).Truncate(time.Second) // the first second that is whole
+	from := recent.Since.Add(time.Second - 1).Truncate(time.Second) // the first whole second
 	if r.at.IsZero() || from.After(r.at) || recent.At.Before(r.at) {
 		r.since, r.seconds = from, map[int64]int64{}
 	}

@@ -13,60 +13,60 @@ import (
 
 // Source reads the state that the monitor shows.
 type Source interface {
-	// Snapshot reads everything once. It must honour the context's deadline.
+	// Snapshot reads the state once. It must honour the context's deadline.
 	Snapshot(ctx context.Context) (Snapshot, error)
-	// Ownership reads who had which partition, as far back as that is kept.
+	// Ownership reads the stored changes of ownership.
 	Ownership(ctx context.Context, q lease.HistoryQuery) (lease.History, error)
 }
 
 // Snapshot is the cluster at one moment.
 type Snapshot struct {
-	// At is the moment by the database clock.
+	// At is the snapshot's time by the database clock.
 	At time.Time
-	// CountedAt is the moment of the partitions' counts, by the same clock. A source may count a large backlog less often than it reads the
-	// rest; zero says that the counts are as recent as At.
+	// CountedAt is the time of the partitions' counts, by the same clock. A source may count a large backlog less often than it reads the rest;
+	// zero: the counts are as recent as At.
 	CountedAt time.Time
 	// Workers are sorted by id, stale ones included.
 	Workers []Worker
 	// Partitions are sorted by number.
 	Partitions []Partition
-	// Minutes are consecutive one-minute buckets, oldest first, zero where nothing happened. The last one is still filling.
+	// Minutes are consecutive one-minute buckets, oldest first, zero without events. The last one is still filling.
 	Minutes []Minute
-	// Watermark is how far the order of sequences is decided.
+	// Watermark is the sequence up to which the order is decided.
 	Watermark Watermark
-	// Latency is how long events took lately; nil where it is not known.
+	// Latency is that of recent events; nil: unknown.
 	Latency *Latency
-	// PerSecond is how many events a second were published in the last ten; nil where the source does not tell.
+	// PerSecond is the rate of events published in the last ten seconds; nil: unknown.
 	PerSecond *float64
-	// Seconds are the consecutive whole seconds of the last five minutes, oldest first: fewer while they have not been looked at for so
-	// long, none where the source does not tell.
+	// Seconds are the consecutive whole seconds of the last five minutes, oldest first: fewer until the source has read for so long, none where
+	// unknown.
 	Seconds []Second
-	// Named is what waits and what is dead by topic and by type; nil where it is not known yet.
+	// Named holds dead and oldest pending rows by topic and by type; nil: not yet known.
 	Named *pgstore.Named
-	// Frozen says that nobody may hold a lease now, as the partitions change.
+	// Frozen says that nobody may own a partition now, as their number changes.
 	Frozen bool
 	// ReadOnly says that nobody can write to the database.
 	ReadOnly bool
-	// WriteFaults name writes that fail or have no events, as of half a minute ago at most; nil where they are not known.
+	// WriteFaults name writes that fail or have no events, at most half a minute old; nil: unknown.
 	WriteFaults []pgstore.Violation
-	// Own is what keeps the reading process from delivering, if it is a worker.
+	// Own are the conditions of the reading process, if it is a worker.
 	Own []condition.Condition
 }
 
-// Second is what was published in one second, which begins at At.
+// Second counts the events published in one second, which begins at At.
 type Second struct {
 	At        time.Time
 	Published int64
 }
 
-// WorkerState says what a worker is doing.
+// WorkerState is the activity of a worker.
 type WorkerState string
 
 // The states of a worker.
 const (
 	// WorkerActive beats and takes partitions.
 	WorkerActive WorkerState = "active"
-	// WorkerDraining beats, finishes its work and takes nothing new.
+	// WorkerDraining beats, finishes its work and takes no partition.
 	WorkerDraining WorkerState = "draining"
 	// WorkerStale has missed its heartbeat.
 	WorkerStale WorkerState = "stale"
@@ -81,36 +81,36 @@ type Worker struct {
 	State    WorkerState
 	// StartedAt and HeartbeatUntil are database times.
 	StartedAt, HeartbeatUntil time.Time
-	// Alone tells that the worker delivers without leases: it stands in no table, so nobody can drain it.
+	// Alone says that the worker delivers without leases: it stands in no table, so nobody can drain it.
 	Alone bool
-	// DrainRequestedAt is when an operator asked the worker to drain; nil: nobody did.
+	// DrainRequestedAt is the time of an operator's request to drain; nil: none.
 	DrainRequestedAt *time.Time
-	// Condition is what keeps the worker from delivering; nil: nothing.
+	// Condition is the reason why the worker does not deliver; nil: none.
 	Condition *condition.Condition
-	// Canary says what is wrong with the canary that the worker sent last; "": nothing.
+	// Canary is the fault of the worker's last canary; "": none.
 	Canary string
 	// HeartbeatLeft is the time until the heartbeat runs out by the database clock; negative once it has.
 	HeartbeatLeft time.Duration
-	// HeartbeatAge is the time since the last heartbeat, or nil when the lifetime of a heartbeat is not known to the source.
+	// HeartbeatAge is the time since the last heartbeat, or nil when the source does not know the lifetime of a heartbeat.
 	HeartbeatAge *time.Duration
-	// Owned is the number of live leases the worker holds; Desired the number the assignment wants it to hold.
+	// Owned is the number of the worker's live leases; Desired its number by the assignment.
 	Owned, Desired int
 }
 
 // Partition is one share of the outbox: its lease and its backlog.
 type Partition struct {
 	Number int
-	// Owner holds the lease, or held it last when LeaseLeft is not positive. It is uuid.Nil when the lease is free.
+	// Owner holds the lease, or held it last when LeaseLeft is not positive; uuid.Nil when the lease is free.
 	Owner uuid.UUID
-	// LeaseUntil is a database time; LeaseLeft is counted by its clock.
+	// LeaseUntil is a database time; LeaseLeft is measured by its clock.
 	LeaseUntil time.Time
 	LeaseLeft  time.Duration
-	// Ahead tells that the lease ends later than one can: the database's clock has stepped back since it was made.
+	// Ahead says that the lease ends later than a new one would: the database's clock has stepped back since it was made.
 	Ahead bool
 	Epoch int64
 	// Delivered is the highest global sequence the partition has recorded.
 	Delivered int64
-	// PausedAt is nil unless the partition is paused: by an operator, or by a worker as others ended over its messages.
+	// PausedAt is nil unless the partition is paused: by an operator, or by a worker since earlier owners ended over its messages.
 	PausedAt *time.Time
 	// Crashes is as in lease.Progress.
 	Crashes int
@@ -119,12 +119,12 @@ type Partition struct {
 	Pending, Failed, Blocked, Dead, Scheduled int64
 	// BlockedStreams is the number of streams that the blocked rows belong to.
 	BlockedStreams int64
-	// OldestPending is the age of the oldest pending row; 0 without one. It is read more often than the counts, so that either may say that
-	// nothing is pending while the other does not.
+	// OldestPending is the age of the oldest pending row; 0 without one. It is read more often than the counts, so the two may
+	// disagree.
 	OldestPending time.Duration
 }
 
-// Owned tells whether somebody holds a lease that has not run out.
+// Owned reports whether somebody holds a lease that has not run out.
 func (p Partition) Owned() bool { return p.Owner != uuid.Nil && p.LeaseLeft > 0 }
 
 // Minute is one bucket of the throughput history.
@@ -135,10 +135,10 @@ type Minute struct {
 	Published, Failed, Retried, Skipped int64
 }
 
-// Latency is how long events took in the last five minutes from being recorded, or from the time they were scheduled for,
-// to being known as published, by the database clock.
+// Latency is the time of events of the last five minutes from their recording, or their scheduled time, to their mark, by the database
+// clock.
 type Latency struct {
-	// Samples is the number of events measured; with 0 the rest says nothing.
+	// Samples is the number of measured events; at 0 the rest means nothing.
 	Samples int64
 	// P50 and P99 are percentiles over the samples.
 	P50, P99 time.Duration
@@ -147,14 +147,14 @@ type Latency struct {
 // Summary is a snapshot's totals.
 type Summary struct {
 	Pending, Failed, Blocked, Dead, Scheduled int64
-	// BlockedStreams counts the streams of which something is blocked.
+	// BlockedStreams counts the streams with blocked rows.
 	BlockedStreams int64
 	// OldestPending is the age of the oldest pending row over all partitions.
 	OldestPending time.Duration
-	// PublishedLastHour counts what the snapshot's minutes hold.
+	// PublishedLastHour is the sum of the snapshot's minutes.
 	PublishedLastHour int64
-	// PublishedPerSecond is the mean over the last ten seconds, or, where the source
-	// does not tell, over the last full minute and the one still filling.
+	// PublishedPerSecond is the mean over the last ten seconds, or, where unknown, over the last full minute and the one still
+	// filling.
 	PublishedPerSecond float64
 	// ActiveWorkers, DrainingWorkers and StaleWorkers count workers.
 	ActiveWorkers, DrainingWorkers, StaleWorkers int
@@ -203,7 +203,7 @@ func (s Snapshot) Summary() Summary {
 	return sum
 }
 
-// CountsAge is how much older the counts are than the rest of the snapshot.
+// CountsAge returns the age of the counts at the snapshot's time.
 func (s Snapshot) CountsAge() time.Duration {
 	if s.CountedAt.IsZero() {
 		return 0

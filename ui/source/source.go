@@ -28,22 +28,21 @@ type Config struct {
 	Workers    *heartbeat.Store
 	Leases     *lease.Store
 	Deliveries *pgstore.Store
-	// Strategy is the assignment the workers use; it tells how many partitions each of them should own. Required.
+	// Strategy is the workers' assignment; it gives the number of partitions that each should own. Required.
 	Strategy partition.Strategy
-	// HeartbeatTTL is the lifetime the workers give a heartbeat, from which its age follows. Defaults to unknown, and then no age is shown.
+	// HeartbeatTTL is the workers' lifetime of a heartbeat, from which its age follows. Defaults to unknown: no age is shown.
 	HeartbeatTTL time.Duration
-	// Own says what keeps this process from delivering, and Self which worker it is:
-	// that is known here before it stands in the database. Default to nothing.
+	// Own returns the conditions of this process, and Self is its worker: the process knows them before the database does. Default to
+	// none.
 	Own  func() []condition.Condition
 	Self uuid.UUID
-	// Alone is the worker of this process where that delivers everything without leases, and stands in no table. nil: it does not.
+	// Alone returns the worker of this process where it delivers without leases, and stands in no table; nil: it does not.
 	Alone func() heartbeat.Worker
-	// BacklogShare is the largest share of the time that may pass in counting the backlog, above 0 and up to 1: a count that takes 200 ms is
-	// repeated after 20 s at 0.01. The age of the oldest pending row, which takes a millisecond or so, has as much; the watermark is read by
-	// the same rule, in a quarter of that share. Defaults to 0.01.
+	// BacklogShare bounds the share of the time spent on counts of the backlog, above 0 and up to 1: at 0.01 a count of 200 ms is repeated after
+	// 20 s. Reads of the oldest pending row's age, of a millisecond or so, have as much; the watermark has a quarter of that share. Defaults to
+	// 0.01.
 	BacklogShare float64
-	// Closing ends reads that go on when nobody waits for them any more, so that their pools can be closed. nil: nothing does, and they end
-	// within a minute.
+	// Closing ends reads without a caller, so that their pools can be closed; nil: they end within a minute.
 	Closing <-chan struct{}
 }
 
@@ -69,23 +68,23 @@ func (c Config) Validate() error {
 
 const latencyTimeout = 2 * time.Second
 
-// watermarkTimeout bounds the reading of the watermark. It asks the events
-// relation for its highest sequence, which a view may take long to answer.
+// watermarkTimeout bounds the read of the watermark. That asks the events relation for its highest sequence, which takes a view
+// long.
 const watermarkTimeout = 2 * time.Second
 
-// watermarkPause is the longest that a watermark is shown: one slow read would otherwise have said for minutes how little was waited for.
+// watermarkPause bounds the age of a shown watermark: after one slow read an outdated wait would be shown for minutes.
 const watermarkPause = 10 * time.Second
 
-// faultsPause bounds how long faults of writes are shown: they come and go with what people do to tables. faultsWait bounds how long a
-// snapshot waits for the first ones: tables may be locked.
+// faultsPause bounds the age of shown faults of writes: they come and go with people's changes of tables. faultsWait bounds a snapshot's
+// wait for the first ones: tables may be locked.
 const (
 	faultsPause = 30 * time.Second
 	faultsShare = 0.001
 	faultsWait  = time.Second
 )
 
-// storeSource reads the stores. Membership and leases are small and read each time. The backlog's cost grows with the backlog and the
-// watermark's may hang on the events relation, so these are read less often the longer it takes.
+// storeSource reads the stores. Membership and leases are small and read each time. Counts grow with the backlog, and a read of the watermark
+// may hang on the events relation: both are repeated less often the longer they take.
 type storeSource struct {
 	config    Config
 	backlog   paced[pgstore.Backlog]
@@ -150,7 +149,7 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("ui: %w", err)
 	}
 	snapshot := compose(workers, leases, withOldest(backlog, oldest), minutes, s.config.Strategy, s.config.HeartbeatTTL)
-	if s.config.Alone != nil { // it was put last
+	if s.config.Alone != nil { // its worker is the last
 		snapshot.Workers[len(snapshot.Workers)-1].Alone = true
 	}
 	if p, err := s.published.get(ctx, s.config.BacklogShare, func(ctx context.Context) (published, error) {
@@ -169,7 +168,7 @@ func (s *storeSource) Snapshot(ctx context.Context) (Snapshot, error) {
 	return snapshot, nil
 }
 
-// takeAlone shows who delivers without leases as the owner of what nobody else holds.
+// takeAlone shows a worker without leases as the owner of all free partitions.
 func (s *storeSource) takeAlone(workers *heartbeat.Snapshot, leases lease.Snapshot) {
 	if s.config.Alone == nil {
 		return
@@ -193,7 +192,7 @@ func (s *storeSource) Ownership(ctx context.Context, q lease.HistoryQuery) (leas
 	return history, nil
 }
 
-// readFaults is nil where nothing is known.
+// readFaults returns nil where the faults are unknown.
 func (s *storeSource) readFaults(ctx context.Context) []pgstore.Violation {
 	soon, cancel := context.WithTimeout(ctx, faultsWait)
 	defer cancel()
@@ -217,8 +216,8 @@ func (s *storeSource) readNamed(ctx context.Context) *pgstore.Named {
 	return &named
 }
 
-// readWatermark comes after the leases: then a partition that has delivered more than the watermark allows was not delivered in the order
-// of partitions. Without an answer the rest of the snapshot is still worth showing.
+// readWatermark comes after the read of the leases: then a partition delivered beyond the watermark was not delivered in its order. Without
+// an answer the rest of the snapshot is still worth showing.
 func (s *storeSource) readWatermark(ctx context.Context, leases lease.Snapshot) (Watermark, error) {
 	limited, cancel := context.WithTimeout(ctx, watermarkTimeout)
 	defer cancel()
@@ -232,8 +231,8 @@ func (s *storeSource) readWatermark(ctx context.Context, leases lease.Snapshot) 
 	return newWatermark(stall, leases), nil
 }
 
-// readLatency gives nil where the events relation has no recorded_at, or the role
-// may not read it: the rest of the snapshot is still worth showing.
+// readLatency returns nil where the events relation has no recorded_at, or the role may not read it: the rest of the snapshot is still worth
+// showing.
 func (s *storeSource) readLatency(ctx context.Context) (*Latency, error) {
 	limited, cancel := context.WithTimeout(ctx, latencyTimeout)
 	defer cancel()
@@ -248,8 +247,8 @@ func (s *storeSource) readLatency(ctx context.Context) (*Latency, error) {
 	return &latency, nil
 }
 
-// newWatermark lets time count only while somebody is waited for: a worker notes
-// what it waits for, and when all workers are gone nobody takes the note back.
+// newWatermark counts time only while a transaction is open: a worker notes what it waits for, and without workers nobody removes the
+// note.
 func newWatermark(stall pgstore.Stall, leases lease.Snapshot) Watermark {
 	w := Watermark{Safe: stall.Safe, Highest: stall.Highest}
 	for _, row := range leases.Rows {
@@ -268,11 +267,11 @@ func newWatermark(stall pgstore.Stall, leases lease.Snapshot) Watermark {
 	return w
 }
 
-// compose joins what the stores returned. It is a function of its arguments.
+// compose joins the stores' results. It is a function of its arguments.
 func compose(workers heartbeat.Snapshot, leases lease.Snapshot, backlog pgstore.Backlog, minutes []pgstore.Minute,
 	strategy partition.Strategy, heartbeatTTL time.Duration,
 ) Snapshot {
-	// The latest passes over stores that had no row to read a time from.
+	// The latest skips stores without a row to read a time from.
 	at := slices.MaxFunc([]time.Time{workers.At, leases.At, backlog.At}, time.Time.Compare)
 	snapshot := Snapshot{At: at, CountedAt: backlog.At, Frozen: leases.Frozen}
 
@@ -325,7 +324,7 @@ func workerState(w heartbeat.Worker) WorkerState {
 	}
 }
 
-// withOldest puts ages that are younger than the counts in their place.
+// withOldest replaces the counts' ages by younger ones.
 func withOldest(b pgstore.Backlog, oldest pgstore.Oldest) pgstore.Backlog {
 	if !oldest.At.After(b.At) {
 		return b
@@ -336,7 +335,7 @@ func withOldest(b pgstore.Backlog, oldest pgstore.Oldest) pgstore.Backlog {
 			waited[p.Partition] = max(p.Waited, time.Microsecond)
 		}
 	}
-	b.Partitions = slices.Clone(b.Partitions) // several snapshots are made of one count
+	b.Partitions = slices.Clone(b.Partitions) // several snapshots share one count
 	for i := range b.Partitions {
 		b.Partitions[i].OldestPending = waited[b.Partitions[i].Partition]
 	}

@@ -10,30 +10,30 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// Watermark is how far the order of sequences is decided, and what it waits for.
-// It moves only while some worker keeps the order of partitions.
+// Watermark is the sequence up to which the order is decided, with the transactions that it waits for. It moves only while some worker keeps
+// the order of partitions.
 type Watermark struct {
-	// Safe is the watermark: every sequence up to it is visible or will never be.
+	// Safe is the watermark: each sequence up to it is visible or never will be.
 	Safe int64
 	// Highest is the highest visible sequence.
 	Highest int64
-	// Waiting is how long transactions that are still open have held the watermark back; 0 without Holders.
+	// Waiting is the time for which open transactions have held the watermark back; 0 without Holders.
 	Waiting time.Duration
 	// Holders are those transactions, the oldest first.
 	Holders []Holder
-	// Unused says that a worker has delivered beyond the watermark, as those do that keep the order of streams alone.
+	// Unused says that a worker has delivered beyond the watermark, as workers that keep only the order of streams do.
 	Unused bool
-	// Err says why the watermark could not be read; then nothing else is known.
+	// Err is the error of reading the watermark; then the rest is unknown.
 	Err error
 }
 
-// Holder is a transaction that holds the watermark back: it may still bring an event with a lower sequence than some that are visible.
+// Holder is a transaction that holds the watermark back: it may still commit an event with a lower sequence than visible ones.
 type Holder struct {
 	// PID is the server process, 0 for a prepared transaction; then GID names it.
 	PID int
 	GID string
-	// Application is what the session calls itself. State is empty and Age nil when
-	// the reader may not see other roles' sessions (pg_read_all_stats).
+	// Application is the session's own name. State is empty and Age nil when the reader may not see other roles' sessions
+	// (pg_read_all_stats).
 	Application, State string
 	// Age is the time since the transaction began or was prepared.
 	Age *time.Duration
@@ -59,7 +59,7 @@ func (h Holder) String() string {
 	return name + " (" + strings.Join(about, ", ") + ")"
 }
 
-// Rollback is the SQL that ends the transaction and takes back what it wrote.
+// Rollback returns the SQL that ends the transaction and reverts its writes.
 func (h Holder) Rollback() string {
 	if h.PID == 0 {
 		return "ROLLBACK PREPARED " + literal(h.GID)
@@ -67,7 +67,7 @@ func (h Holder) Rollback() string {
 	return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID)
 }
 
-// literal is a text in SQL that steers no terminal, whoever chose it.
+// literal returns a text as an SQL literal that cannot steer a terminal.
 func literal(text string) string {
 	var escaped strings.Builder
 	plain := true
@@ -88,7 +88,7 @@ func literal(text string) string {
 	return "E'" + escaped.String() + "'"
 }
 
-// WatermarkState says what the watermark is doing.
+// WatermarkState is the state of the watermark.
 type WatermarkState string
 
 // The states of the watermark.
@@ -97,7 +97,7 @@ const (
 	WatermarkCurrent WatermarkState = "current"
 	// WatermarkHeld waits for transactions that are still open.
 	WatermarkHeld WatermarkState = "held"
-	// WatermarkBehind is held by nothing: the next look of a worker moves it.
+	// WatermarkBehind is held by nothing: a worker's next poll moves it.
 	WatermarkBehind WatermarkState = "behind"
 	// WatermarkUnused lags because no worker waits for it.
 	WatermarkUnused WatermarkState = "unused"
@@ -108,8 +108,8 @@ const (
 // Lag is the distance in sequences, 0 when nothing waits.
 func (w Watermark) Lag() int64 { return max(0, w.Highest-w.Safe) }
 
-// State names what the watermark is doing. An open transaction counts for more than a delivery beyond the watermark: while workers change
-// from one ordering to the other there are both.
+// State returns the watermark's state. An open transaction outweighs a delivery beyond the watermark: while workers change from one ordering
+// to the other both occur.
 func (w Watermark) State() WatermarkState {
 	switch {
 	case w.Err != nil:
@@ -125,10 +125,10 @@ func (w Watermark) State() WatermarkState {
 	}
 }
 
-// holdersShown is how many transactions are named to people; programs get all.
+// holdersShown bounds the transactions named to people; programs get all.
 const holdersShown = 5
 
-// HolderNames names the transactions for people, the oldest first; of many only some.
+// HolderNames names up to holdersShown transactions for people, the oldest first.
 func (w Watermark) HolderNames() string {
 	var names []string
 	for _, h := range w.Holders[:min(len(w.Holders), holdersShown)] {
@@ -140,7 +140,7 @@ func (w Watermark) HolderNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Rollbacks is the SQL that ends the transactions that HolderNames names.
+// Rollbacks returns the SQL that ends the transactions of HolderNames.
 func (w Watermark) Rollbacks() []string {
 	var statements []string
 	for _, h := range w.Holders[:min(len(w.Holders), holdersShown)] {
@@ -149,7 +149,7 @@ func (w Watermark) Rollbacks() []string {
 	return statements
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (w Watermark) String() string {
 	switch w.State() {
 	case WatermarkUnknown:
@@ -174,7 +174,7 @@ type watermarkBody struct {
 	Holders        []holderBody   `json:"holders"`
 }
 
-// holderBody has null where something is not known or does not apply.
+// holderBody has null where a field is unknown or does not apply.
 type holderBody struct {
 	PID         *int     `json:"pid"`
 	GID         *string  `json:"gid"`

@@ -13,17 +13,17 @@ import (
 	"github.com/postrider/postrider/web"
 )
 
-// worthAWord is how long the order must have waited before people are told: a transaction of a producer may take a moment.
+// worthAWord is the least wait for order that is shown: a producer's transaction may take a moment.
 const worthAWord = time.Second
 
-// Stalled tells whether open transactions keep events from being delivered: they have held the watermark back for more than a second, and
-// as long some event has been pending in a partition that is not paused.
+// Stalled reports whether events wait for open transactions: they have held the watermark back for more than a second, and an event has been
+// pending as long in a partition that is not paused.
 func (s Snapshot) Stalled() bool {
 	return slices.ContainsFunc(s.Partitions, s.WaitsForOrder)
 }
 
-// WaitsForOrder leaves out events that have only just come: a watermark that
-// nobody uses any more may be held, too, and then events do not wait.
+// WaitsForOrder ignores events younger than worthAWord: a watermark that nobody uses may be held, too, and then events do not
+// wait.
 func (s Snapshot) WaitsForOrder(p Partition) bool {
 	return s.Watermark.State() == WatermarkHeld && s.Watermark.Waiting > worthAWord &&
 		p.PausedAt == nil && p.OldestPending > worthAWord
@@ -43,10 +43,10 @@ const (
 	WaitBlocked     = "blocked"
 )
 
-// cause is one kind of thing that keeps events waiting.
+// cause is one kind of cause for which events wait.
 type cause int
 
-// The causes by severity: outages, then faults that an operator ends, then what ends by itself or was intended.
+// The causes by severity: outages, then faults that an operator ends, then waits that end by themselves or were intended.
 const (
 	causeCondition cause = iota // of a worker
 	causeNoOwner
@@ -62,7 +62,7 @@ const (
 	causes
 )
 
-// word names the cause for programs and metrics; a condition has its own.
+// word names the cause for programs and metrics; a condition has its own word.
 func (c cause) word() string {
 	return [causes]string{
 		"condition", WaitNoOwner, WaitClock, WaitTransaction, WaitSilence, WaitEnded, WaitDead, WaitBlocked, WaitFailed,
@@ -75,16 +75,16 @@ type hindrance struct {
 	cause
 	// reason is the condition's.
 	reason condition.Reason
-	// events is how many it keeps waiting, as far as that is counted.
+	// events is the number of waiting events, as far as counted.
 	events int64
-	// text says it for people.
+	// text describes the cause for people.
 	text string
 }
 
-// silenceCounts is how old the oldest pending event is before silence is one.
+// silenceCounts is the age of the oldest pending event from which silence is a cause.
 const silenceCounts = 30 * time.Second
 
-// silent tells whether nothing was delivered or tried for a minute or more.
+// silent reports whether no event was delivered or tried for a minute or more.
 func (s Snapshot) silent() bool {
 	if len(s.Minutes) < 2 {
 		return false
@@ -92,10 +92,10 @@ func (s Snapshot) silent() bool {
 	return !slices.ContainsFunc(s.Minutes[len(s.Minutes)-2:], func(m Minute) bool { return m.Published+m.Failed+m.Skipped > 0 })
 }
 
-// hindrances lists what keeps events of the partition waiting; none when nothing waits or nothing is known to be in its way.
+// hindrances lists the causes for which events of the partition wait; empty when none wait or none is known.
 func (s Snapshot) hindrances(p Partition) []hindrance {
 	if p.OldestPending > 0 {
-		p.Pending = max(p.Pending, 1) // it came after the last count
+		p.Pending = max(p.Pending, 1) // the event came after the last count
 	}
 	if p.Pending+p.Failed+p.Blocked+p.Dead == 0 {
 		return nil
@@ -142,7 +142,7 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 	return list
 }
 
-// Why lists what keeps events of the partition waiting, for people; empty when nothing waits or nothing is known to be in its way.
+// Why lists for people the causes for which events of the partition wait; empty when none wait or none is known.
 func (s Snapshot) Why(p Partition) []string {
 	var why []string
 	for _, one := range s.hindrances(p) {
@@ -151,20 +151,20 @@ func (s Snapshot) Why(p Partition) []string {
 	return why
 }
 
-// Wait is one cause over all partitions. Pages, commands, API and metrics show this.
+// Wait is one cause over all partitions, for pages, commands, API and metrics.
 type Wait struct {
-	// Reason is the cause in one word; for a condition of workers it is the condition's.
+	// Reason is the cause in one word; a condition of workers has its own.
 	Reason     string `json:"reason"`
 	Partitions []int  `json:"partitions"`
-	// Events is how many it keeps waiting, as far as that is counted.
+	// Events is the number of waiting events, as far as counted.
 	Events int64 `json:"events"`
-	// Text says it for people.
+	// Text describes the cause for people.
 	Text string `json:"text"`
 
 	cause cause
 }
 
-// Waits lists the causes of what waits, over all partitions, in the order in which a person should look at them.
+// Waits lists the causes of waits, over all partitions, in the order in which a person should see to them.
 func (s Snapshot) Waits() []Wait {
 	list := []Wait{}
 	for _, p := range s.Partitions {
@@ -186,7 +186,7 @@ func (s Snapshot) Waits() []Wait {
 	return list
 }
 
-// sum says of several partitions what the text of a single one cannot.
+// sum returns the text for several partitions, where a single one's would not do.
 func (w Wait) sum(s Snapshot) string {
 	switch w.cause {
 	case causePaused:
@@ -216,7 +216,7 @@ func (w Wait) Where() string {
 	return "partitions " + Ranges(w.Partitions)
 }
 
-// WaitReasons are all that a Wait can have.
+// WaitReasons returns all reasons of a Wait.
 func WaitReasons() []string {
 	var list []string
 	for c := causeCondition + 1; c < causes; c++ {
@@ -228,7 +228,7 @@ func WaitReasons() []string {
 	return list
 }
 
-// rangesNamed is how many ranges of partitions are named.
+// rangesNamed bounds the named ranges of partitions.
 const rangesNamed = 12
 
 // Ranges names ascending numbers: "0–3, 7".
