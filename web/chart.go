@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The chart is drawn in these units and scaled by the browser to the width at hand; heights are close to CSS pixels on a wide screen.
+// The chart has these units, which the browser scales to the width at hand; heights are close to CSS pixels on a wide screen.
 const (
 	chartWidth   = 1200
 	chartHeight  = 190
@@ -25,14 +25,14 @@ const (
 type Minute struct {
 	// At is the bucket's first instant.
 	At time.Time
-	// Published, Failed, Retried and Skipped count events; the retried are those of the published that took more than one attempt.
+	// Published, Failed, Retried and Skipped count events; Retried counts published ones that took more than one attempt.
 	Published, Failed, Retried, Skipped int64
 }
 
 func (m Minute) empty() bool { return m.Published == 0 && m.Failed == 0 && m.Skipped == 0 }
 
-// Chart is a stacked bar chart, one bar a minute, ready for an SVG template: all geometry is computed here, so that the page needs neither
-// script nor inline style.
+// Chart is a stacked bar chart, one bar a minute, ready for an SVG template: Go computes all geometry, so that the page needs neither script
+// nor inline style.
 type Chart struct {
 	Width, Height int
 	// Left, Right and Base bound the plot.
@@ -41,7 +41,7 @@ type Chart struct {
 	Bars              []Bar
 	// Published, Failed, Retried and Skipped are the totals over all bars.
 	Published, Failed, Retried, Skipped int64
-	// Peak is the largest number published in a minute.
+	// Peak is the largest number of events published in a minute.
 	Peak int64
 }
 
@@ -67,8 +67,8 @@ type Piece struct {
 	Y, Height string
 }
 
-// NewChart lays out the buckets, oldest first. It begins where anything happened, but shows the last quarter of an hour at the least: the
-// first minutes of an outbox would be lost in an empty hour.
+// NewChart lays out the buckets, oldest first. It begins with the first event, but at least a quarter of an hour back: the first minutes of
+// an outbox would be lost in an empty hour.
 func NewChart(minutes []Minute) Chart {
 	for len(minutes) > leastMinutes && minutes[0].empty() {
 		minutes = minutes[1:]
@@ -126,7 +126,7 @@ func newBar(m Minute, x, pitch, perEvent float64, base int) Bar {
 	return bar
 }
 
-// ticks are the grid lines up to a round number above the highest value, which is the scale's end.
+// ticks returns the grid lines up to a round number above the highest value: the scale's end.
 func ticks(highest int64, base int) (lines []Tick, scale float64) {
 	highest = min(highest, highestDrawn)
 	step := tickStep(highest)
@@ -137,10 +137,10 @@ func ticks(highest int64, base int) (lines []Tick, scale float64) {
 	return lines, scale
 }
 
-// highestDrawn leaves room above it: a line further on is still a number of 64 bits.
+// highestDrawn leaves room above: the next line is still a number of 64 bits.
 const highestDrawn = math.MaxInt64 / 4
 
-// plus is the sum, or the largest number there is.
+// plus returns the sum, or math.MaxInt64 on overflow.
 func plus(a, b int64) int64 {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64

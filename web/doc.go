@@ -4,13 +4,13 @@
 //
 // A page is a Go struct ([Monitor], [Story], [Messages], [Message], [Confirm], [Drain], [Audit], [OwnershipPage], [ErrorPage]) and a
 // template of the same name. Package ui fills the struct from a snapshot; this package turns it into HTML. It knows no database, no HTTP
-// route and no other package of this module, so that the look can change without touching the server, and a template can be tested with a
+// route and no other package of this module, so that the look can change without the server, and a template can be tested with a
 // literal.
 //
 // One renderer exists, on the server. The script in static/live.js never builds markup from data: it fetches the page it is on and patches
 // the difference into the element marked data-live, every data-every seconds. A page therefore reads the same with and without JavaScript,
-// and every form works without it. What needs a script (selecting all, single keys, the choice of a theme) has the class scripted-only and
-// is not there otherwise.
+// and every form works without it. Elements that need a script (selecting all, single keys, the choice of a theme) have the class
+// scripted-only, and are hidden without one.
 //
 // # Invariants
 //
@@ -21,8 +21,8 @@
 //     proxies that strip it and proxies that keep it.
 //   - Text from events, workers and users is escaped by html/template. No
 //     template uses a type that bypasses escaping.
-//     Characters that cannot be seen or that turn the writing around are shown as
-//     their escapes (see Visible), and texts of unknown direction are isolated.
+//     Characters that are invisible or turn the direction of writing are shown as
+//     escapes (see Visible), and texts of unknown direction are isolated.
 //   - Pages are accessible by WCAG 2.2 AA as far as a program can tell: names,
 //     landmarks, headings, tables, focus, contrast in both themes. The tests of ui
 //     look at every page.

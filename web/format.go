@@ -41,7 +41,7 @@ func formatFuncs() template.FuncMap {
 // Count writes n exactly, grouped by thousands: 1,234,567.
 func Count(n int64) string { return humanize.Comma(n) }
 
-// Rate writes a number per second with as many digits as say something.
+// Rate writes a number per second with its significant digits.
 func Rate(perSecond float64) string {
 	switch {
 	case math.IsNaN(perSecond) || perSecond <= 0:
@@ -58,7 +58,7 @@ func Rate(perSecond float64) string {
 }
 
 // Duration writes d in at most two units: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min,
-// 4 d 3 h. The least duration, which has no positive counterpart, is written as the one beside it.
+// 4 d 3 h. The least duration, which has no positive counterpart, is written as the next one.
 func Duration(d time.Duration) string {
 	if d < 0 {
 		return "−" + Duration(-max(d, -math.MaxInt64))
@@ -80,7 +80,7 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// Latency writes d in milliseconds while that is short.
+// Latency writes short durations in milliseconds.
 func Latency(d time.Duration) string {
 	if d < 10*time.Second {
 		return Count(d.Milliseconds()) + " ms"

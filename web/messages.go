@@ -11,50 +11,50 @@ type Filter struct {
 	ID        string
 	Sequence  string
 	Error     string
-	// Family is the last error as causes are told apart by.
+	// Family is the last error in the form that identifies a cause.
 	Family string
 	// Since and Until are times, or durations before now.
 	Since, Until string
-	// Active says that anything but a state is filtered by.
+	// Active says that the filter has more than a state.
 	Active bool
 }
 
-// StateChoice is one state to filter by.
+// StateChoice is one state of the filter.
 type StateChoice struct {
 	State  string
 	Chosen bool
-	// Known says that Count is known: how many messages are in that state, as of the snapshot.
+	// Known says that Count is known: the snapshot's number of messages in that state.
 	Known bool
 	Count int64
 	// Query is the address of the list with this state alone.
 	Query string
 }
 
-// Field is a name and value that a form carries along.
+// Field is a hidden name and value of a form.
 type Field struct{ Name, Value string }
 
 // Messages is the list of messages.
 type Messages struct {
 	Shell
 	Filter Filter
-	// Problem says which filter was refused; then there are no rows.
+	// Problem names the refused filter; then there are no rows.
 	Problem string
 	Rows    []MessageRow
 	// Newer and Older are the addresses of the neighbouring pages, empty at the ends.
 	Newer, Older string
-	// SearchedTo is the sequence up to which messages were looked at, when the
-	// time for that was over before the page was full; 0: it is full, or the last.
+	// SearchedTo is the sequence at which a timeout ended the search before the page was full; 0: it is full, or the
+	// last.
 	SearchedTo int64
-	// SearchOn is the address that goes on behind it, and Upwards says that the search goes from old to new.
+	// SearchOn is the address that continues the search, and Upwards says that it goes from old to new.
 	SearchOn string
 	Upwards  bool
-	// First says that this is the first page, which may follow what happens.
+	// First says that this is the first page, which may update itself.
 	First bool
-	// Missing is the sequence that was asked for and not found; 0: none.
+	// Missing is the requested sequence that was not found; 0: none.
 	Missing int64
-	// AllState is the one state that everything in the list is in and that can be acted on as a whole; empty: none.
+	// AllState is the state of all listed messages, if an action can take them as a whole; empty: none.
 	AllState string
-	// Carried are the filters that the form of actions carries along.
+	// Carried are the filters as hidden fields of the form of actions.
 	Carried []Field
 }
 
@@ -69,15 +69,15 @@ type MessageRow struct {
 	Attempts  int
 	// At is when the event was recorded.
 	At Moment
-	// Next is when the message is due; zero when that says nothing.
+	// Next is the time at which the message is due; zero: none.
 	Next Moment
-	// Settled is when it was published, skipped or discarded.
+	// Settled is the time at which it was published, skipped or discarded.
 	Settled        Moment
 	StreamSequence int64
 	Error          string
 }
 
-// Selectable tells whether an operator can act on the message.
+// Selectable reports whether an operator can act on the message.
 func (r MessageRow) Selectable() bool { return r.State == "dead" || r.State == "failed" }
 
 // Message is the page of one message.
@@ -93,11 +93,11 @@ type Message struct {
 	Dead          Moment
 	// Known is false when the events relation lacks the event.
 	Known bool
-	// Explain says in a sentence what the state means for this message.
+	// Explain describes the state of this message in a sentence.
 	Explain string
-	// Metadata is what the producer stored beside the payload.
+	// Metadata holds the producer's data beside the payload.
 	Metadata []Header
-	// Published are the headers that the message is published with.
+	// Published are the headers of the published message.
 	Published []Header
 	// Failures are the last attempts that failed, the newest first.
 	Failures []FailedAttempt
@@ -105,14 +105,14 @@ type Message struct {
 	Deliveries []Delivery
 	// BlockedBy leads the stream while this message waits.
 	BlockedBy *Neighbour
-	// Behind counts what waits behind it; Followers are the first of these.
+	// Behind counts the messages that wait behind it; Followers are the first of these.
 	Behind    int64
 	Followers []Neighbour
 	// BehindCapped says that there may be more than Behind.
 	BehindCapped bool
-	// Actions is what operators did, the newest first.
+	// Actions are the acts of operators, the newest first.
 	Actions []Action
-	// Payload is nil unless it is shown. MayPayload says that it may be.
+	// Payload is nil unless it is shown. MayPayload says that the visitor may see it.
 	Payload    *Payload
 	MayPayload bool
 	// StreamQuery is the address of the list of the stream's messages.
@@ -122,7 +122,7 @@ type Message struct {
 // Header is a name and its value.
 type Header struct{ Name, Value string }
 
-// Delivery is one time that a message was settled.
+// Delivery is one settlement of a message.
 type Delivery struct {
 	State          string
 	At             Moment
@@ -140,7 +140,7 @@ type Neighbour struct {
 	State    string
 }
 
-// Action is what an operator did to a message, and what it was before.
+// Action is an operator's act on a message, with the state before it.
 type Action struct {
 	At         Moment
 	Actor      string
@@ -151,14 +151,14 @@ type Action struct {
 	Error      string
 }
 
-// Payload is a body as far as it is shown.
+// Payload is the shown part of a body.
 type Payload struct {
-	// Kind says what it is: JSON, text or bytes.
+	// Kind is JSON, text or bytes.
 	Kind string
 	Size int64
 	// Text is the body, JSON indented and bytes in hexadecimal.
 	Text string
-	// Cut says that Text is only its beginning.
+	// Cut says that Text is only the body's beginning.
 	Cut bool
 }
 
@@ -167,22 +167,22 @@ type Confirm struct {
 	Shell
 	// Verb is "requeue", "skip" or "discard".
 	Verb string
-	// Count is how many would be changed, and Parts says of which states.
+	// Count is the number of messages to change, Parts that of each state.
 	Count int64
-	// AtLeast says that they were not counted to the end: Count or more.
+	// AtLeast says that the count ended early: Count or more.
 	AtLeast bool
 	Parts   []string
-	// Scope says in words what is selected.
+	// Scope describes the selection.
 	Scope string
-	// Sequences are the first of the selected messages, when they were chosen one by one, and More how many further ones there are.
+	// Sequences are the first of the messages selected one by one, More the number of further ones.
 	Sequences []int64
 	More      int
-	// Fields are what the form carries along.
+	// Fields are the form's hidden fields.
 	Fields []Field
-	// Reason is what was written so far; Required says that there must be one.
+	// Reason is the text so far; Required says that it must not be empty.
 	Reason   string
 	Required bool
-	// Problem says why nothing was done, or not all; Changed is how many were changed before it.
+	// Problem says why the action failed, in whole or part; Changed counts the messages changed before.
 	Problem string
 	Changed int64
 	// Back is the address of the list.

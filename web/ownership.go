@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Ownership is changes of ownership, the newest first.
+// Ownership lists changes of ownership, the newest first.
 type Ownership struct {
 	Changes []OwnershipChange
-	// Begins is the time of the oldest change that is kept; zero: there is none.
+	// Begins is the time of the oldest stored change; zero: there is none.
 	Begins Moment
-	// Unread says that they could not be read.
+	// Unread says that the changes could not be read.
 	Unread bool
-	// All is the address of all of them, relative to the root.
+	// All is the address of all changes, relative to the root.
 	All string
 }
 
@@ -25,12 +25,12 @@ type OwnershipChange struct {
 	Kind string
 	// From and To are nil for nobody.
 	From, To *Owner
-	// RanOut is when the lease of From ran out; zero: it did not.
+	// RanOut is the end of From's lease; zero: it did not run out.
 	RanOut Moment
-	// Count is how many partitions changed, Partitions names them: "0–3, 7".
+	// Count is the number of changed partitions, Partitions names them: "0–3, 7".
 	Count      int
 	Partitions string
-	// Epoch is that of the one partition that was asked for; 0: all were.
+	// Epoch is that of the one requested partition; 0: all were requested.
 	Epoch int64
 }
 
@@ -44,12 +44,12 @@ type Owner struct {
 type OwnershipPage struct {
 	Shell
 	Ownership
-	// Timeline draws it; nil: nothing can be drawn.
+	// Timeline draws the history; nil: nothing can be drawn.
 	Timeline *Timeline
-	// Partition, Since and Until are the filter as it was given, Filtered that there is one.
+	// Partition, Since and Until are the filter as it was given; Filtered says that there is one.
 	Partition, Since, Until string
 	Filtered                bool
-	// Older is the address of the next page, Newest that of the first one where this is another; empty: none.
+	// Older is the address of the next page, Newest that of the first one unless this is it; empty: none.
 	Older, Newest string
 }
 
@@ -78,14 +78,14 @@ func OwnerHues(ids []string) map[string]int {
 	return hues
 }
 
-// AddHue gives one more owner a colour that stands clear of those given, as far as there is one.
+// AddHue gives one more owner a colour unlike the others', as far as there is one.
 func AddHue(hues map[string]int, id string) {
 	if _, has := hues[id]; !has {
 		hues[id] = pickHue(preferredHue(id), slices.Collect(maps.Values(hues)))
 	}
 }
 
-// pickHue returns the preferred hue if it stands clear of those taken, and otherwise the one furthest from them.
+// pickHue returns the preferred hue if it is unlike the taken ones, and otherwise the one furthest from them.
 func pickHue(preferred int, taken []int) int {
 	const apart = 2
 	best, bestDistance := preferred, hueDistance(preferred, taken)
@@ -101,7 +101,7 @@ func pickHue(preferred int, taken []int) int {
 	return best
 }
 
-// hueDistance is the number of steps around the wheel to the nearest hue taken.
+// hueDistance returns the number of steps around the wheel to the nearest taken hue.
 func hueDistance(hue int, taken []int) int {
 	nearest := Hues
 	for _, other := range taken {

@@ -2,7 +2,7 @@ package web
 
 import "time"
 
-// Shell is what every page shows around its content.
+// Shell is the frame of every page's content.
 type Shell struct {
 	// Title names the page in the browser's tab.
 	Title string
@@ -18,15 +18,15 @@ type Shell struct {
 	// Section is the entry of the navigation that the page belongs to:
 	// "monitor", "topics", "messages", "replays" or "audit". Empty hides the navigation.
 	Section string
-	// Operable says that messages and the audit can be looked at.
+	// Operable says that the monitor can read messages and the audit.
 	Operable bool
-	// MayAct says that this visitor may act, and that something can.
+	// MayAct says that this visitor may act, and that the monitor can.
 	MayAct bool
-	// Every is how many seconds lie between two updates of the page; 0: it stays as it is.
+	// Every is the interval of the page's updates, in seconds; 0: none.
 	Every int
-	// Reload is how many seconds lie between two updates where no script runs; 0 where a form would lose what was typed.
+	// Reload is the interval of updates without script, in seconds; 0 where a form would lose its text.
 	Reload int
-	// Flash tells what the last action did.
+	// Flash reports the last action.
 	Flash *Flash
 }
 
@@ -37,29 +37,29 @@ type Flash struct {
 	Tone string
 }
 
-// ErrorPage is the page shown in place of one that cannot be.
+// ErrorPage replaces a page that cannot be shown.
 type ErrorPage struct {
 	Shell
 	// Status is the HTTP status code.
 	Status int
-	// Heading is one short phrase; Detail says what to do.
+	// Heading is one short phrase; Detail names the cure.
 	Heading, Detail string
 }
 
 // Monitor is the first page.
 type Monitor struct {
 	Shell
-	// At is the moment of the snapshot by the database clock.
+	// At is the snapshot's time by the database clock.
 	At time.Time
-	// Age is how long ago the snapshot was taken.
+	// Age is the time since the snapshot.
 	Age time.Duration
-	// CountsAge is how much older than At the counts are.
+	// CountsAge is the age of the counts at At.
 	CountsAge time.Duration
 	// Trouble, when set, says why the numbers are old.
 	Trouble string
-	// Obstacles is what keeps events waiting, by its kind.
+	// Obstacles are the causes for which events wait, by kind.
 	Obstacles []Obstacle
-	// NotReady is why the process that serves the page is not ready; empty: it is.
+	// NotReady says why the serving process is not ready; empty: it is.
 	NotReady string
 	// Stall, when set, says that the order waits for open transactions.
 	Stall *Stall
@@ -67,28 +67,28 @@ type Monitor struct {
 	Tiles []Tile
 	// Chart is the throughput of the last hour.
 	Chart Chart
-	// Seconds is the throughput of the last five minutes; nil where it is not known.
+	// Seconds is the throughput of the last five minutes; nil: unknown.
 	Seconds *SecondsChart
-	// Ownership is the last changes of ownership.
+	// Ownership lists the last changes of ownership.
 	Ownership Ownership
 	// Workers are sorted by id.
 	Workers []Worker
-	// Partitions are sorted by number; Resizable says that there is a page to change how many.
+	// Partitions are sorted by number; Resizable says that a page can change their number.
 	Partitions []Partition
 	Resizable  bool
-	// Unowned counts the partitions that no live lease covers.
+	// Unowned counts the partitions without a live lease.
 	Unowned int
 	// AsTable shows the partitions as a table in place of the grid.
 	AsTable bool
 }
 
-// OldCounts says whether the counts are old enough to be worth a word.
+// OldCounts reports whether the page should show the counts' age.
 func (m Monitor) OldCounts() bool {
 	const worthAWord = 3 * time.Second
 	return m.CountsAge >= worthAWord
 }
 
-// Many says that the cells of the grid have to be small.
+// Many reports whether the cells of the grid have to be small.
 func (m Monitor) Many() bool {
 	const many = 256
 	return len(m.Partitions) > many
@@ -99,9 +99,9 @@ type Stall struct {
 	// Count counts the transactions; Names describes them.
 	Count int
 	Names string
-	// Waiting is how long they have been waited for.
+	// Waiting is the time for which events have waited.
 	Waiting time.Duration
-	// Rollbacks is the SQL that ends them.
+	// Rollbacks is the SQL that ends the transactions.
 	Rollbacks []string
 }
 
@@ -129,16 +129,16 @@ type Worker struct {
 	Uptime time.Duration
 	// Left is the heartbeat's remaining life; negative when it ran out.
 	Left time.Duration
-	// Age is the time since the last heartbeat; meaningful when HasAge.
+	// Age is the time since the last heartbeat, if HasAge.
 	Age    time.Duration
 	HasAge bool
 	// Owned and Desired count partitions.
 	Owned, Desired int
 	// Hue numbers the owner's colour, 0 to Hues-1.
 	Hue int
-	// DrainAsked is when an operator asked it to drain; zero: nobody did.
+	// DrainAsked is the time of an operator's request to drain; zero: none.
 	DrainAsked Moment
-	// Drainable says that it can be asked.
+	// Drainable says that the worker can be asked to drain.
 	Drainable bool
 }
 
@@ -148,7 +148,7 @@ type Partition struct {
 	// Owner is the full id of the lease's holder, Short its tail, and Host
 	// its host name where the worker is still known. Empty when unowned.
 	Owner, Short, Host string
-	// Owned says that a lease is held and has not run out.
+	// Owned says that the partition has a live lease.
 	Owned bool
 	// Hue numbers the owner's colour.
 	Hue   int
@@ -162,39 +162,39 @@ type Partition struct {
 	Pending, Failed, Blocked, Dead, Scheduled int64
 	// BlockedStreams is the number of streams that the blocked rows belong to.
 	BlockedStreams int64
-	// OldestPending is the age of the oldest row that waits.
+	// OldestPending is the age of the oldest pending row.
 	OldestPending time.Duration
-	// Why says what keeps rows waiting; Stalled that open transactions do.
+	// Why names the causes for which rows wait; Stalled says that open transactions are one.
 	Why     []string
 	Stalled bool
 }
 
-// Troubled says whether the cell deserves the eye's attention.
+// Troubled reports whether the cell deserves attention.
 func (p Partition) Troubled() bool {
 	return !p.Owned || p.Stalled || p.Dead > 0 || p.Blocked > 0
 }
 
-// Resize is the page of the number of partitions, and of how far its change is.
+// Resize is the page of the number of partitions, and of the progress of its change.
 type Resize struct {
 	Shell
-	// Partitions is how many there are, and Since when; zero: since ever.
+	// Partitions is their number, and Since the time of its last change; zero: never.
 	Partitions int
 	Since      Moment
-	// Resizing says that somebody is changing it, and Returned how many partitions the workers have given back to that one.
+	// Resizing says that somebody is changing it, and Returned counts the partitions that workers have released for that.
 	Resizing bool
 	Returned int
-	// Last is the last change that was asked for here; nil: none was.
+	// Last is the last change requested here; nil: none.
 	Last *Resized
-	// Given is what the form holds, Problem what is wrong with it.
+	// Given is the form's value, Problem its fault.
 	Given, Problem string
 }
 
-// Percent is how many of a hundred partitions were given back.
+// Percent returns the percentage of released partitions.
 func (r Resize) Percent() int { return 100 * r.Returned / max(1, r.Partitions) }
 
 // Resized is a change of the number of partitions.
 type Resized struct {
-	// State is "running", "done" or "failed"; Error why it failed, and what to do.
+	// State is "running", "done" or "failed"; Error holds the failure, with its cure.
 	State, Error    string
 	From, To, Moved int
 	Actor, Reason   string
@@ -204,7 +204,7 @@ type Resized struct {
 // ResizeConfirm asks before the number of partitions is changed.
 type ResizeConfirm struct {
 	Shell
-	// From is how many there are, To how many are asked for, Moved how many pending rows would lie elsewhere.
+	// From is the present number, To the requested one, Moved the number of pending rows that would move.
 	From, To, Moved int
 	Reason, Problem string
 }

@@ -39,7 +39,7 @@ func NewRenderer() (*Renderer, error) {
 	return &Renderer{templates: parsed}, nil
 }
 
-// Render writes the page of a template, which takes the struct of its name; that of a pause takes a [Story].
+// Render writes the page of a template, which takes the struct of its name; the pause template takes a [Story].
 func (r *Renderer) Render(w io.Writer, name string, data any) error {
 	var page bytes.Buffer
 	if err := r.templates.ExecuteTemplate(&page, name, data); err != nil {

@@ -1,15 +1,15 @@
 package web
 
-// Replays is the list of replays, and the form to ask for one.
+// Replays is the list of replays, with the form for one.
 type Replays struct {
 	Shell
-	// MayReplay says that this visitor may ask for one; Why not, where they may act otherwise.
+	// MayReplay says that this visitor may ask for one; Why says why not, where they may act otherwise.
 	MayReplay bool
 	Why       string
 	Rows      []Replay
 	// Newest and Older lead to other pages; empty: there is none.
 	Newest, Older string
-	// Given is what the form holds, Problem what is wrong with it.
+	// Given holds the form's values, Problem their fault.
 	Given   map[string]string
 	Problem string
 }
@@ -18,11 +18,11 @@ type Replays struct {
 type Replay struct {
 	ID              int64
 	Kind, Selection string
-	// To is where a shadow's messages go; empty: to the live subjects.
+	// To is the target of a shadow's messages; empty: the live subjects.
 	To string
-	// State is "waiting", "running", "interrupted", "planned", "paused", "done" or "cancelled"; Note says why, or what to do.
+	// State is "waiting", "running", "interrupted", "planned", "paused", "done" or "cancelled"; Note gives the reason or cure.
 	State, Note string
-	// Counted says that Selected is known. Dealt is how many are behind it, Failed and Gone those of them that were not delivered again.
+	// Counted says that Selected is known. Dealt counts the events dealt with, Failed and Gone those of them not delivered again.
 	Counted                       bool
 	Selected, Dealt, Failed, Gone int64
 	Percent                       int
@@ -30,7 +30,7 @@ type Replay struct {
 	Generation                    int
 	Actor, Reason                 string
 	Created, Finished             Moment
-	// Stoppable says that it has not ended.
+	// Stoppable says that the replay has not ended.
 	Stoppable bool
 }
 
@@ -39,7 +39,7 @@ type ReplayConfirm struct {
 	Shell
 	Kind, Selection string
 	Selected        int64
-	// Waiting and Unwanted match, too, and are left out; Held says which transactions keep the end below what was asked for.
+	// Waiting and Unwanted count events that match but are left out; Held names the transactions that lower the end.
 	Waiting, Unwanted int64
 	Last              int64
 	Held, Rate        string

@@ -11,23 +11,23 @@ const (
 	secondsHeight = 130
 )
 
-// Second is what was published in one second.
+// Second counts the events published in one second.
 type Second struct {
 	At        time.Time
 	Published int64
 }
 
-// SecondsChart is an area over the last five minutes, a step a second, ready for an SVG template as Chart is. What is not known stays empty at
+// SecondsChart is an area over the last five minutes, a step a second, ready for an SVG template as Chart is. Unknown seconds stay empty at
 // its left.
 type SecondsChart struct {
 	Width, Height int
 	// Left, Right, Top and Base bound the plot, Plot is its height.
 	Left, Right, Top, Base, Plot int
 	Ticks                        []Tick
-	// Area is the path of what was published.
+	// Area is the path of the published events.
 	Area   string
 	Labels []AxisLabel
-	// Begins is the first second that is known. Whole says that all are; Unknown is the width of what is not.
+	// Begins is the first known second. Whole says that all are known; Unknown is the width of the others.
 	Begins  time.Time
 	Whole   bool
 	Unknown string

@@ -2,18 +2,18 @@ package web
 
 import "time"
 
-// Obstacle is one kind of thing that keeps events waiting.
+// Obstacle is one kind of cause for which events wait.
 type Obstacle struct {
-	// Key is its stable id in the document.
+	// Key is the obstacle's stable id in the document.
 	Key string
-	// Title names it, Text says what waits and what to do.
+	// Title names the obstacle, Text its effect and cure.
 	Title, Text string
 	// Tone is "warn" or "bad".
 	Tone string
-	// Partitions are the first of those where it was met, More how many further ones there are.
+	// Partitions are the first of the affected ones, More the number of further ones.
 	Partitions []int
 	More       int
-	// Link is an address relative to the root where to act on it, LinkText what it is called; empty: none.
+	// Link is the address of the page to act on, relative to the root, LinkText its text; empty: none.
 	Link, LinkText string
 }
 
@@ -24,31 +24,31 @@ type Story struct {
 	At      time.Time
 	Age     time.Duration
 	Trouble string
-	// Until is when the lease runs out; zero without one.
+	// Until is the end of the lease; zero without one.
 	Until Moment
-	// PausedSince is when it was paused; zero: it is not.
+	// PausedSince is the begin of a pause; zero: it is not paused.
 	PausedSince Moment
-	// Watermark says how far the order is decided, in words.
+	// Watermark describes the watermark.
 	Watermark string
-	// Told says that Heads and Batches are known: there is an operator.
+	// Told says that Heads and Batches are known, by an operator.
 	Told    bool
 	Heads   []Head
 	Batches []Batch
-	// Ownership is its last changes of owner.
+	// Ownership lists its last changes of owner.
 	Ownership Ownership
 	// Previous and Next are the neighbours' numbers, negative at the ends.
 	Previous, Next int
-	// Reason is what was written into the form so far, Problem why nothing was done.
+	// Reason is the form's text so far, Problem the fault of the request.
 	Reason, Problem string
 }
 
-// Head is a message that failed or died, and what waits behind it.
+// Head is a failed or dead message, with the messages behind it.
 type Head struct {
 	Sequence int64
 	Stream   string
 	State    string
 	Attempts int
-	// Next is when it is tried again; zero: never by itself.
+	// Next is the time of the next attempt; zero: none by itself.
 	Next   Moment
 	Dead   Moment
 	Behind int64
@@ -72,9 +72,9 @@ type Drain struct {
 	Worker
 	// Others counts the active workers that would take its partitions over.
 	Others int
-	// Gone says that there is no such worker, or that it cannot be asked.
+	// Gone says that the worker does not exist, or cannot be asked.
 	Gone bool
-	// Reason is what was written so far, Problem why nothing was done.
+	// Reason is the text so far, Problem the fault of the request.
 	Reason, Problem string
 }
 
@@ -82,28 +82,28 @@ type Drain struct {
 type Audit struct {
 	Shell
 	Rows []AuditRow
-	// Older is the address of the next page, Newest that of the first one where this is another; empty: none.
+	// Older is the address of the next page, Newest that of the first one unless this is it; empty: none.
 	Older, Newest string
 }
 
-// AuditRow is what one operator did.
+// AuditRow is one act of an operator.
 type AuditRow struct {
 	ID     int64
 	At     Moment
 	Actor  string
 	Action string
 	Reason string
-	// Count is how many messages or partitions it changed; 0: not said.
+	// Count is the number of changed messages or partitions; 0: unknown.
 	Count int64
-	// Sequences and Partitions are the first of those it changed, More how many further ones of either there are.
+	// Sequences and Partitions are the first changed ones, More the number of further ones of either.
 	Sequences  []int64
 	Partitions []int
 	More       int
 	Worker     string
-	// Record is the whole entry as JSON, Cut says that it is only its beginning.
+	// Record is the whole entry as JSON, or its beginning where Cut is set.
 	Record string
 	Cut    bool
 }
 
-// After is where a page of the audit begins whose first entry is this one.
+// After returns the parameter of the page of the audit that begins with this entry.
 func (r AuditRow) After() int64 { return r.ID + 1 }

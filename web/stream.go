@@ -2,14 +2,14 @@ package web
 
 import "time"
 
-// Stream is the page of one stream's life: its events, and what became of each.
+// Stream is the page of one stream: its events, each with its outcome.
 type Stream struct {
 	Shell
 	// ID is the stream's.
 	ID string
 	// Rows are its events, the newest first.
 	Rows []StreamRow
-	// Standing is the lowest that failed or died where rows wait behind it; nil: none do.
+	// Standing is the lowest failed or dead row that blocks others; nil: none.
 	Standing *MessageRow
 	// Newer, Older, SearchedTo, SearchOn and Upwards are as in Messages.
 	Newer, Older string
@@ -22,16 +22,16 @@ type Stream struct {
 type StreamRow struct {
 	MessageRow
 	Version, Generation int64
-	// Took is the time from being recorded to being settled, or the time that it waits already.
+	// Took is the time from recording to settlement, or the wait so far.
 	Took time.Duration
-	// Left and Width place that time between the oldest and the newest of the page, in percent.
+	// Left and Width place Took between the page's oldest and newest time, in percent.
 	Left, Width string
 }
 
-// Waits tells whether it is not settled.
+// Waits reports whether the event is not settled.
 func (r StreamRow) Waits() bool { return r.Settled.Zero() }
 
-// PlaceStream lays the rows' lives out between the first time of theirs and now, or the last of them where all are settled.
+// PlaceStream sets Left and Width of the rows, between their first time and now, or their last one where all are settled.
 func PlaceStream(rows []StreamRow, now time.Time) {
 	var first, last time.Time
 	end := func(r StreamRow) time.Time {
@@ -51,7 +51,7 @@ func PlaceStream(rows []StreamRow, now time.Time) {
 			last = end(r)
 		}
 	}
-	const least = 0.7 // percent, so that it can be seen
+	const least = 0.7 // percent: a visible width
 	for i, r := range rows {
 		if r.At.Zero() {
 			continue

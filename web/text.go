@@ -10,12 +10,12 @@ import (
 // Segment is a run of text, or one character that is shown as its escape.
 type Segment struct {
 	Text string
-	// Escape is set for a character that cannot be seen or would change how others are read, for instance U+202E.
+	// Escape is set for a character that is invisible or changes how others read, for instance U+202E.
 	Escape string
 }
 
-// Visible splits text into what is shown as it is and what is shown escaped, so that no character hides, reorders or imitates what stands
-// beside it. Line breaks and tabs stay when block is set.
+// Visible splits text into plain and escaped segments, so that no character hides, reorders or imitates its neighbours. Line breaks and
+// tabs stay when block is set.
 func Visible(text string, block bool) []Segment {
 	var list []Segment
 	start := 0
@@ -46,8 +46,8 @@ func Visible(text string, block bool) []Segment {
 	return list
 }
 
-// deceives tells whether a character has no picture of its own: control and format characters (those that change the direction of writing
-// among them), line separators, spaces that are no plain space, fillers, private and unassigned ones.
+// deceives reports whether a character is invisible: control and format characters (also those that change the direction of writing), line
+// separators, spaces other than the plain one, fillers, private and unassigned ones.
 func deceives(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' || r == 0x7f
@@ -71,7 +71,7 @@ func escapeOf(r rune) string {
 	return fmt.Sprintf("U+%04X", r)
 }
 
-// Plain is text for places that hold no markup, such as titles: what Visible escapes stands between angle quotes.
+// Plain returns text for places without markup, such as titles: escapes of Visible stand between angle quotes.
 func Plain(text string) string {
 	var b strings.Builder
 	for _, s := range Visible(text, false) {
@@ -90,7 +90,7 @@ const (
 	cutLong  = 160
 )
 
-// cut shortens text to so many characters and says that it did.
+// cut shortens text to limit characters, with a sign that it did.
 func cut(limit int, text string) string {
 	count := 0
 	for i := range text {

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// The timeline's lanes share so much height, and none is higher than laneHeight.
+// The timeline's lanes share this height, and none is higher than laneHeight.
 const (
 	lanesHeight = 420
 	laneHeight  = 16
 )
 
-// Timeline is who had which partition when, a lane for each partition, ready for an SVG template. A path for each owner keeps it small with
+// Timeline draws the owners of partitions, a lane for each partition, ready for an SVG template. A path for each owner keeps it small with
 // thousands of partitions.
 type Timeline struct {
 	Width, Height, Left, Right, Top, Base int
-	// From and Until bound the time that is drawn; Cut says that there were too many changes to draw all that was asked for.
+	// From and Until bound the drawn time; Cut says that too many changes shortened it.
 	From, Until time.Time
 	Cut         bool
 	// Partitions counts the lanes.
 	Partitions int
-	// Owners have a path each; nobody's has no ID.
+	// Owners have a path each; the one without ID shows partitions without owner.
 	Owners []TimelineOwner
 	Lanes  []Tick
 	Labels []AxisLabel
@@ -31,23 +31,23 @@ type Timeline struct {
 	at   map[int]int
 }
 
-// TimelineOwner is what one owner had.
+// TimelineOwner draws the partitions of one owner.
 type TimelineOwner struct {
 	Owner
 	Path string
 }
 
-// Nobody tells that it is what no live lease covered.
+// Nobody reports whether the path shows partitions without owner.
 func (o TimelineOwner) Nobody() bool { return o.ID == "" }
 
-// Span is one partition in one owner's hands; an Owner without ID is nobody.
+// Span is one owner's time with one partition; an Owner without ID is nobody.
 type Span struct {
 	Partition   int
 	Owner       Owner
 	From, Until time.Time
 }
 
-// NewTimeline lays out spans of these partitions, which ascend. What lies outside of from and until is cut.
+// NewTimeline lays out spans of these partitions, which ascend. It cuts spans at from and until.
 func NewTimeline(partitions []int, spans []Span, from, until time.Time) *Timeline {
 	t := &Timeline{
 		Width: chartWidth, Left: chartLeft, Right: chartWidth - chartRight, Top: chartTop, From: from, Until: until,

@@ -2,34 +2,34 @@ package web
 
 import "time"
 
-// Topics is the page of what topics and types of events do.
+// Topics is the page of the loads of topics and types.
 type Topics struct {
 	Shell
-	// Trouble, when set, says why what waits and what is dead is old.
+	// Trouble, when set, says why the counts are old.
 	Trouble         string
 	ByTopic, ByType []NameRow
-	// Flowing says that rates are known, from Sampled events of the last Span.
+	// Flowing says that rates are known, from a sample of Sampled events of the last Span.
 	Flowing bool
 	Sampled int64
 	Span    time.Duration
-	// Counted says that what waits and what is dead was counted.
+	// Counted says that waiting and dead messages were counted.
 	Counted bool
 }
 
 // NameRow is one topic, or one type.
 type NameRow struct {
 	Name string
-	// Other says that it stands for all that are not told apart.
+	// Other says that this is the sum of all further names.
 	Other bool
-	// Rate is what is published a second, Share how much of the largest rate that is, in percent; empty: not known.
+	// Rate is the number of events published a second, Share its percentage of the largest rate; empty: unknown.
 	Rate  string
 	Share int
-	// Counted says that Dead and Oldest are known. Oldest is how long the oldest pending event has waited; 0: none was found. Unknown says
-	// then that not all were looked at.
+	// Counted says that Dead and Oldest are known. Oldest is the wait of the oldest pending event; 0: none was found. Unknown then says that
+	// not all were read.
 	Counted bool
 	Dead    int64
 	Oldest  time.Duration
 	Unknown bool
-	// List and Causes are addresses of its messages and of what is dead of it; empty: none.
+	// List and Causes are the addresses of its messages and of its dead ones; empty: none.
 	List, Causes string
 }
