@@ -16,6 +16,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/localpg"
 	"github.com/postrider/postrider/internal/testkit/natstest"
@@ -45,13 +47,13 @@ type bundle struct {
 	server *natstest.Server
 	nc     *nats.Conn
 	js     jetstream.JetStream
-	bell   *natspub.Bell
+	bell   *wire.Bell
 	store  *pgstore.Store
 	leases *lease.Store
 	keeper *lease.Keeper
 	count  int
 	// control is where records go; staging is as in natspub.FencedConfig.
-	control natspub.Control
+	control streams.Control
 	staging time.Duration
 }
 
@@ -76,7 +78,7 @@ func setupOwn(t *testing.T, partitions int) (*bundle, *localpg.Server) {
 
 func setupAt(t *testing.T, address string, partitions int) *bundle {
 	t.Helper()
-	b := &bundle{count: partitions, control: natspub.Control{Outbox: uuid.New()}}
+	b := &bundle{count: partitions, control: streams.Control{Outbox: uuid.New()}}
 	b.pool = pgtest.Pool(t, address)
 	b.server = natstest.Start(t, 1)
 	b.server.Stream(t, 1)
@@ -85,7 +87,7 @@ func setupAt(t *testing.T, address string, partitions int) *bundle {
 	if b.js, err = jetstream.New(b.nc); err != nil {
 		t.Fatal(err)
 	}
-	if b.bell, err = natspub.NewBell(b.nc, "outbox.bell.test"); err != nil {
+	if b.bell, err = wire.NewBell(b.nc, "outbox.bell.test"); err != nil {
 		t.Fatal(err)
 	}
 	if b.store, err = pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{}); err != nil {
@@ -100,7 +102,7 @@ func setupAt(t *testing.T, address string, partitions int) *bundle {
 
 func (b *bundle) connect(t *testing.T) *nats.Conn {
 	t.Helper()
-	nc, err := natspub.Connect(b.server.URL(), "test", testLogger(t))
+	nc, err := wire.Connect(b.server.URL(), "test", testLogger(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +143,7 @@ func (b *bundle) acquireAll(t *testing.T, k *lease.Keeper) {
 
 func (b *bundle) stream(t *testing.T) jetstream.Stream {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+	stream, err := b.js.Stream(t.Context(), streams.DefaultStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,10 +153,10 @@ func (b *bundle) stream(t *testing.T) jetstream.Stream {
 // publisher is as a worker makes it.
 func (b *bundle) publisher(t *testing.T) *natspub.Fenced {
 	t.Helper()
-	return b.publisherOf(t, natspub.Shape{})
+	return b.publisherOf(t, wire.Shape{})
 }
 
-func (b *bundle) publisherOf(t *testing.T, shape natspub.Shape) *natspub.Fenced {
+func (b *bundle) publisherOf(t *testing.T, shape wire.Shape) *natspub.Fenced {
 	t.Helper()
 	publisher, err := natspub.NewFenced(b.nc, natspub.FencedConfig{
 		AckTimeout: 2 * time.Second, Shape: shape, Control: b.control, Found: b.stream(t).CachedInfo(), Staging: b.staging,

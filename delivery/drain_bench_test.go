@@ -21,6 +21,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -122,16 +124,16 @@ func prepareDrain(b *testing.B, server *natstest.Server, found *jetstream.Stream
 	b.Helper()
 	pool := pgtest.Pool(b, pgtest.Migrated(b, 64))
 	fill(b, pool)
-	nc, err := natspub.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
+	nc, err := wire.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(nc.Close)
-	bell, err := natspub.NewBell(nc, "outbox.bell.bench")
+	bell, err := wire.NewBell(nc, "outbox.bell.bench")
 	if err != nil {
 		b.Fatal(err)
 	}
-	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}, Found: found})
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: streams.Control{Outbox: uuid.New()}, Found: found})
 	if err != nil {
 		b.Fatal(err)
 	}

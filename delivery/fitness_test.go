@@ -9,7 +9,7 @@ import (
 
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/message"
 )
 
@@ -17,7 +17,7 @@ import (
 func (b *bundle) fitting(t *testing.T) (*delivery.Relay, ticking, *condition.Board) {
 	t.Helper()
 	fenced := b.publisher(t)
-	p, board := ticking{fenced, make(chan struct{})}, condition.NewBoard(testLogger(t), natspub.Reason)
+	p, board := ticking{fenced, make(chan struct{})}, condition.NewBoard(testLogger(t), wire.Reason)
 	r := b.relayOver(t, p, delivery.Config{ExtentInterval: 100 * time.Millisecond, Board: board})
 	return r, p, board
 }

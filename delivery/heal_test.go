@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/lease"
@@ -91,11 +92,11 @@ func TestWhatWasPublishedBeforeAResizeIsHealed(t *testing.T) {
 // lacks wants gaps to say that the stream lacks so many events, and nothing else.
 func (b *bundle) lacks(t *testing.T, when string, want int) {
 	t.Helper()
-	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := natspub.NewStreamReader(b.nc, "", natspub.DefaultStream, subject)
+	stream, err := streams.NewStreamReader(b.nc, "", streams.DefaultStream, subject)
 	if err != nil {
 		t.Fatal(err)
 	}

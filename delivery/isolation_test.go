@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/partition"
 )
@@ -149,7 +149,7 @@ func TestADrainLeavesTheUnsentToTheHeir(t *testing.T) {
 	}
 	b.acquireAll(t, b.keeper)
 	r := b.relay(t, delivery.Config{})
-	consumer, err := b.js.OrderedConsumer(t.Context(), natspub.DefaultStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"events.>"}})
+	consumer, err := b.js.OrderedConsumer(t.Context(), streams.DefaultStream, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"events.>"}})
 	if err != nil {
 		t.Fatal(err)
 	}

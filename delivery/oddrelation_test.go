@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/message"
 )
@@ -71,11 +71,11 @@ func TestColumnsOfOtherTypesAreSentAsTheirText(t *testing.T) {
 	b := setup(t, 1)
 	b.own(t, `event_id uuid DEFAULT gen_random_uuid(), stream_version int DEFAULT 1, event_type int DEFAULT 5, metadata jsonb, tenant_id uuid DEFAULT '018f0000-0000-7000-8000-000000000007'`,
 		`INSERT INTO own (sequence, stream_id) VALUES (1, 'a')`)
-	subject, err := natspub.ParseSubject("events.{tenant}.{type}")
+	subject, err := wire.ParseSubject("events.{tenant}.{type}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	publisher := b.publisherOf(t, natspub.Shape{Subject: subject})
+	publisher := b.publisherOf(t, wire.Shape{Subject: subject})
 	relay := b.relayOver(t, publisher, delivery.Config{})
 	b.drain(t, relay)
 	for _, m := range b.stored(t) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/message/codec"
 )
 
@@ -70,12 +72,12 @@ func TestAReaderShapesAsTheRelayDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, err := natspub.ParseSubject("events.{tenant}.{topic}.{type}")
+	subject, err := wire.ParseSubject("events.{tenant}.{topic}.{type}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape := natspub.Shape{Subject: subject, Compressor: c, Headers: natspub.Headers{
-		Full: true, CloudEvents: &natspub.CloudEvents{Source: "/test"},
+	shape := wire.Shape{Subject: subject, Compressor: c, Headers: wire.Headers{
+		Full: true, CloudEvents: &wire.CloudEvents{Source: "/test"},
 	}}
 	b.acquireAll(t, b.keeper)
 	publisher := b.publisherOf(t, shape)
@@ -108,7 +110,7 @@ func TestAReaderShapesAsTheRelayDoes(t *testing.T) {
 			t.Fatalf("message %d: %+v", i, o)
 		}
 	}
-	live, past := b.byEventOf(t, natspub.DefaultStream, "events.>"), b.byEventOf(t, "REPLAYS", "replay.>")
+	live, past := b.byEventOf(t, streams.DefaultStream, "events.>"), b.byEventOf(t, "REPLAYS", "replay.>")
 	if len(live) != 30 || len(past) != 30 {
 		t.Fatalf("published %d, and %d past the relay", len(live), len(past))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/message/codec"
 )
 
@@ -95,7 +96,7 @@ func TestLargestMessageOfAStream(t *testing.T) {
 		0: {Storage: memory, MaxMsgSize: -1}, 50 << 20: {Storage: memory, MaxMsgSize: 50 << 20},
 		1 << 20: {Storage: file, MaxMsgSize: 1 << 20}, 32<<20 - 8<<10: {Storage: file, MaxMsgSize: -1},
 	} {
-		if got := natspub.LargestMessage(s); got != want {
+		if got := streams.LargestMessage(s); got != want {
 			t.Errorf("%+v: %d, want %d", s, got, want)
 		}
 	}

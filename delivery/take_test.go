@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/message"
 )
 
@@ -86,7 +86,7 @@ func purge(t *testing.T, b *bundle) {
 func remake(t *testing.T, b *bundle) {
 	t.Helper()
 	config := b.config(t)
-	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
+	if err := b.js.DeleteStream(t.Context(), streams.DefaultStream); err != nil {
 		t.Fatal(err)
 	}
 	b.server.Stream(t, 1, func(s *jetstream.StreamConfig) { *s = config })

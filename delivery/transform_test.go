@@ -17,7 +17,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/rewrite"
 	"github.com/postrider/postrider/message/codec"
 )
@@ -261,14 +262,14 @@ func (b *bundle) full(t *testing.T, encoding codec.Encoding, cfg delivery.Config
 			t.Fatal(err)
 		}
 	}
-	headers := natspub.Headers{Full: true, CloudEvents: &natspub.CloudEvents{Source: "/test", ContentType: "application/json"}}
-	return b.relayOver(t, b.publisherOf(t, natspub.Shape{Headers: headers, Compressor: c}), cfg)
+	headers := wire.Headers{Full: true, CloudEvents: &wire.CloudEvents{Source: "/test", ContentType: "application/json"}}
+	return b.relayOver(t, b.publisherOf(t, wire.Shape{Headers: headers, Compressor: c}), cfg)
 }
 
 // byEvent is each event's message as text, redacted and renamed.
 func (b *bundle) byEvent(t *testing.T) map[string]string {
 	t.Helper()
-	return b.byEventOf(t, natspub.DefaultStream, "events.>")
+	return b.byEventOf(t, streams.DefaultStream, "events.>")
 }
 
 // byEventOf is each event's message as text, without what belongs to one publication.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 )
 
 // keepBriefly is how long records stay in these tests.
@@ -59,7 +60,7 @@ func (b *bundle) trimming(t *testing.T, log *slog.Logger) (*delivery.Relay, tick
 
 // records are how many the stream holds, of the partition that has most.
 func (b *bundle) records(ctx context.Context) (most uint64, err error) {
-	held, err := natspub.NewRecords(b.nc, "", natspub.DefaultStream, b.control).Held(ctx)
+	held, err := natspub.NewRecords(b.nc, "", streams.DefaultStream, b.control).Held(ctx)
 	for _, n := range held {
 		most = max(most, n)
 	}

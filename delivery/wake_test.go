@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/partition"
@@ -104,7 +104,7 @@ func TestARingForAnotherPartitionIsMadeUpFor(t *testing.T) {
 
 // listened is a doorbell that tells when the relay has heard partitions named.
 type listened struct {
-	*natspub.Bell
+	*wire.Bell
 	heard chan struct{}
 }
 

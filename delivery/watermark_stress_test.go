@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/internal/testkit/slow"
 	"github.com/postrider/postrider/message"
 )
@@ -147,7 +147,7 @@ func (b *bundle) wantStrictOrder(t *testing.T) {
 // eachEvent visits the events of the stream in stored order.
 func (b *bundle) eachEvent(t *testing.T, visit func(jetstream.Msg)) {
 	t.Helper()
-	b.each(t, natspub.DefaultStream, "events.>", visit)
+	b.each(t, streams.DefaultStream, "events.>", visit)
 }
 
 func (b *bundle) each(t *testing.T, name, filter string, visit func(jetstream.Msg)) {

@@ -5,7 +5,7 @@ import (
 	"context"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
@@ -24,7 +24,7 @@ func (w *Worker) openAudit(ctx context.Context) error {
 	if err != nil {
 		return refused("Audit (--audit)", err, pgstore.ErrEventsRelation)
 	}
-	stream, err := natspub.NewStreamReader(w.nc, w.cfg.Stream.APIPrefix, w.cfg.Stream.Name, w.cfg.Shape.Subject)
+	stream, err := streams.NewStreamReader(w.nc, w.cfg.Stream.APIPrefix, w.cfg.Stream.Name, w.cfg.Shape.Subject)
 	if err != nil {
 		return err
 	}

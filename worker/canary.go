@@ -14,7 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
@@ -40,7 +41,7 @@ type canary struct {
 	log      *slog.Logger
 	producer *outbox.Producer
 	operator *ops.Operator
-	reader   *natspub.StreamReader
+	reader   *streams.StreamReader
 
 	streams, sent int
 	waiting       map[int]*flight // by the stream of events
@@ -69,7 +70,7 @@ func (w *Worker) openCanary(ctx context.Context) error {
 		return nil
 	}
 	refuse := func(why string) error { return refused("Canary (--canary)", errors.New(why)) }
-	subject, err := natspub.ParseSubject(w.cfg.Shape.Subject.Within(CanaryTopic))
+	subject, err := wire.ParseSubject(w.cfg.Shape.Subject.Within(CanaryTopic))
 	switch {
 	case err != nil:
 		return refused("Canary (--canary)", err)
@@ -99,7 +100,7 @@ func (w *Worker) openCanary(ctx context.Context) error {
 	if c.operator, err = ops.New(ctx, w.data, w.cfg.Schema, w.events); err != nil {
 		return err
 	}
-	if c.reader, err = natspub.NewStreamReader(w.nc, w.cfg.Stream.APIPrefix, w.cfg.Stream.Name, subject); err != nil {
+	if c.reader, err = streams.NewStreamReader(w.nc, w.cfg.Stream.APIPrefix, w.cfg.Stream.Name, subject); err != nil {
 		return err
 	}
 	w.canary = c

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
@@ -200,7 +200,7 @@ func TestWrongCanariesAreRefused(t *testing.T) {
 	for part, change := range map[string]func(*worker.Config){
 		"must lie between 1s and 24h": func(cfg *worker.Config) { cfg.Canary = time.Millisecond },
 		"must have {topic}": func(cfg *worker.Config) {
-			cfg.Shape.Subject, _ = natspub.ParseSubject("events.{type}")
+			cfg.Shape.Subject, _ = wire.ParseSubject("events.{type}")
 		},
 	} {
 		cfg := withCanary(c)

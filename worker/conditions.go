@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/condition"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/closed"
 	"github.com/postrider/postrider/internal/pg"
@@ -22,7 +22,7 @@ import (
 func (w *Worker) openBroker(context.Context) (err error) {
 	// The worker's options come last: a connection that is given up would never deliver again. Publishers refuse one that buffers messages.
 	options := append(slices.Clone(w.cfg.NATSOptions), nats.MaxReconnects(-1), w.heardRefusals())
-	if w.nc, err = natspub.Connect(w.cfg.NATSURL, "postrider", w.log, options...); err != nil {
+	if w.nc, err = wire.Connect(w.cfg.NATSURL, "postrider", w.log, options...); err != nil {
 		return field("NATSURL (--nats-url)", err)
 	}
 	w.opened = append(w.opened, w.nc.Close)
@@ -137,9 +137,9 @@ func (w *Worker) connected() error {
 	case w.nc.IsConnected():
 		return nil
 	case w.nc.LastError() != nil:
-		return fmt.Errorf("%w: %w", natspub.ErrNotConnected, w.nc.LastError())
+		return fmt.Errorf("%w: %w", wire.ErrNotConnected, w.nc.LastError())
 	}
-	return natspub.ErrNotConnected
+	return wire.ErrNotConnected
 }
 
 // Ready returns why this worker cannot deliver; nil: it can.

@@ -15,7 +15,8 @@ import (
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/internal/pg"
@@ -44,11 +45,11 @@ type Config struct {
 	// of JetStream belongs into Stream.APIPrefix.
 	NATSOptions []nats.Option
 	// Stream is checked, and made when it is missing and Create is set. Its Subject is Shape's, its Control the outbox's. Its Name
-	// defaults to the outbox's stored one, or natspub.DefaultStream; New refuses another than the stored one.
-	Stream natspub.StreamConfig
-	// Shape makes messages of events. Its Subject defaults to the stored one, or natspub.DefaultSubject. Where Heartbeat.Shape
+	// defaults to the outbox's stored one, or streams.DefaultStream; New refuses another than the stored one.
+	Stream streams.StreamConfig
+	// Shape makes messages of events. Its Subject defaults to the stored one, or wire.DefaultSubject. Where Heartbeat.Shape
 	// describes it, replays that would make other messages are refused.
-	Shape natspub.Shape
+	Shape wire.Shape
 	// AckTimeout bounds the broker's silence while acknowledgements are awaited; at least 10 ms. Defaults to 5 s.
 	AckTimeout time.Duration
 	Lease      lease.Config

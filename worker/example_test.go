@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/ui"
 	"github.com/postrider/postrider/worker"
 )
@@ -21,7 +21,7 @@ func ExampleRun() {
 	err := worker.Run(ctx, worker.Config{
 		DatabaseURL: os.Getenv("DATABASE_URL"),
 		NATSURL:     os.Getenv("NATS_URL"),
-		Stream:      natspub.StreamConfig{Create: true},
+		Stream:      streams.StreamConfig{Create: true},
 		Canary:      time.Millisecond, // too often
 		Monitor:     &ui.ServerConfig{Addr: "127.0.0.1:8080"},
 	})

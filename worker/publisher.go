@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // batches returns this worker's quota of the atomic batches that one stream admits.
@@ -12,12 +14,12 @@ func (w *Worker) batches() int {
 }
 
 func (w *Worker) openPublisher(ctx context.Context) error {
-	w.cfg.Stream.Control = natspub.Control{Outbox: w.info.OutboxID, Prefix: w.info.ControlPrefix}
-	stream, err := natspub.EnsureFenced(ctx, w.nc, w.cfg.Stream)
+	w.cfg.Stream.Control = streams.Control{Outbox: w.info.OutboxID, Prefix: w.info.ControlPrefix}
+	stream, err := streams.EnsureFenced(ctx, w.nc, w.cfg.Stream)
 	if err != nil {
-		return refused("Stream (--stream)", err, natspub.ErrConfig)
+		return refused("Stream (--stream)", err, wire.ErrConfig)
 	}
-	batches, why := natspub.TakesBatches(w.nc, stream.Config)
+	batches, why := streams.TakesBatches(w.nc, stream.Config)
 	if !batches {
 		w.log.Warn("publishing message by message: a backlog drains slower than by atomic batches", "why", why)
 	}

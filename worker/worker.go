@@ -16,7 +16,8 @@ import (
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/delivery/tracing"
@@ -124,7 +125,7 @@ func (w *Worker) Monitor() *ui.Server { return w.monitor }
 
 // openBoard makes the board on which all parts of this worker report their faults.
 func (w *Worker) openBoard(context.Context) error {
-	w.board = condition.NewBoard(w.log, natspub.Reason)
+	w.board = condition.NewBoard(w.log, wire.Reason)
 	return w.metrics.Register(w.board)
 }
 
@@ -160,8 +161,8 @@ func (w *Worker) openDatabase(ctx context.Context) error {
 	if w.info, err = m.Check(ctx, w.control); err != nil {
 		return refused("Schema, Partitions, Stream, Shape (--schema, --partitions, --stream, --subject)", err, schema.ErrPartitionMismatch, schema.ErrStreamMismatch)
 	}
-	w.cfg.Stream.Name = cmp.Or(w.cfg.Stream.Name, w.info.Stream, natspub.DefaultStream)
-	if w.cfg.Shape.Subject, err = natspub.ParseSubject(cmp.Or(w.cfg.Shape.Subject.String(), w.info.Subject, natspub.DefaultSubject)); err != nil {
+	w.cfg.Stream.Name = cmp.Or(w.cfg.Stream.Name, w.info.Stream, streams.DefaultStream)
+	if w.cfg.Shape.Subject, err = wire.ParseSubject(cmp.Or(w.cfg.Shape.Subject.String(), w.info.Subject, wire.DefaultSubject)); err != nil {
 		return err
 	}
 	w.cfg.Stream.Subject = w.cfg.Shape.Subject
@@ -225,8 +226,8 @@ func (w *Worker) openMembership(ctx context.Context) error {
 }
 
 // bell opens a doorbell of the schema: the one without an end rings for events, the one with it for the cluster.
-func (w *Worker) bell(end string) (*natspub.Bell, error) {
-	bell, err := natspub.NewBell(w.nc, outbox.BellSubject(w.cfg.Schema)+end)
+func (w *Worker) bell(end string) (*wire.Bell, error) {
+	bell, err := wire.NewBell(w.nc, outbox.BellSubject(w.cfg.Schema)+end)
 	if err == nil {
 		w.opened = append(w.opened, func() { _ = bell.Close() })
 	}

@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/contracts"
 )
 
@@ -38,7 +38,7 @@ func (c *asyncapiCmd) Run(s *session) error {
 	database := &typesFlags{databaseFlags: c.databaseFlags}
 	return database.with(s, func(store *contracts.Store) error {
 		c.complete(database.info)
-		subject, err := natspub.ParseSubject(c.Subject)
+		subject, err := wire.ParseSubject(c.Subject)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errRefused, err)
 		}
@@ -51,7 +51,7 @@ func (c *asyncapiCmd) Run(s *session) error {
 			return err
 		}
 		document, err := contracts.Document(contracts.About{
-			Title: c.Title, Version: c.APIVersion, Servers: servers, Stream: c.Stream, Address: subject.Within, Token: natspub.Token,
+			Title: c.Title, Version: c.APIVersion, Servers: servers, Stream: c.Stream, Address: subject.Within, Token: wire.Token,
 		}, list, seen)
 		if err == nil && c.YAML {
 			document, err = asYAML(document)

@@ -17,7 +17,8 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // natsFlags say where the broker is and how to log in. The context fills the empty ones.
@@ -94,7 +95,7 @@ func (f natsFlags) connect(name string, log *slog.Logger, more ...nats.Option) (
 	if err != nil {
 		return nil, "", err
 	}
-	nc, err = natspub.Connect(b.url, name, log, append(b.options, more...)...)
+	nc, err = wire.Connect(b.url, name, log, append(b.options, more...)...)
 	return nc, b.apiPrefix, err
 }
 
@@ -320,7 +321,7 @@ type streamFlags struct {
 }
 
 func (f *streamFlags) complete(info outboxInfo) {
-	f.Stream, f.Subject = cmp.Or(f.Stream, info.Stream, natspub.DefaultStream), cmp.Or(f.Subject, info.Subject, natspub.DefaultSubject)
+	f.Stream, f.Subject = cmp.Or(f.Stream, info.Stream, streams.DefaultStream), cmp.Or(f.Subject, info.Subject, wire.DefaultSubject)
 }
 
 // Validate refuses an empty environment variable, which is no wish for the default; kong calls it once the command line is read.

@@ -18,7 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
@@ -338,12 +339,12 @@ func TestAVerificationNamesTheRights(t *testing.T) {
 	}
 }
 
-func (x *scratch) config(t *testing.T) (c natspub.StreamConfig) {
+func (x *scratch) config(t *testing.T) (c streams.StreamConfig) {
 	t.Helper()
-	subject, err := natspub.ParseSubject(x.subject())
+	subject, err := wire.ParseSubject(x.subject())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Subject, c.Control = subject, natspub.Control{Outbox: uuid.New(), Prefix: x.control()}
+	c.Subject, c.Control = subject, streams.Control{Outbox: uuid.New(), Prefix: x.control()}
 	return c
 }

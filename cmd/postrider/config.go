@@ -12,7 +12,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // file is a configuration file: values by the names of their flags, as they are written, since 007 and 1.10 may be texts. nil: left
@@ -179,7 +179,7 @@ func shown(name string, value any) any {
 		case "database-url":
 			return redactDatabase(v)
 		case "nats-url":
-			return natspub.Redact(v)
+			return wire.Redact(v)
 		}
 		return redact(v)
 	case fmt.Stringer:

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/pg"
@@ -106,8 +106,8 @@ type outboxInfo struct {
 }
 
 // control returns the subjects of the outbox's records.
-func (s outboxInfo) control() natspub.Control {
-	return natspub.Control{Outbox: s.OutboxID, Prefix: s.ControlPrefix}
+func (s outboxInfo) control() streams.Control {
+	return streams.Control{Outbox: s.OutboxID, Prefix: s.ControlPrefix}
 }
 
 // present reads the database's clock, which dates its rows.

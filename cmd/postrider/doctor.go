@@ -21,6 +21,8 @@ import (
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/delivery/walbell"
 	"github.com/postrider/postrider/heartbeat"
@@ -36,7 +38,7 @@ type doctorCmd struct {
 	Ordering string `help:"What the workers keep in order: ${enum}." enum:"partition,stream" default:"partition"`
 	JSON     bool   `help:"Print a JSON array." name:"json"`
 
-	control natspub.Control // as the database has it
+	control streams.Control // as the database has it
 }
 
 type finding struct {
@@ -86,7 +88,7 @@ func tallied(findings []finding) string {
 }
 
 func (c *doctorCmd) findings(ctx context.Context, log *slog.Logger) ([]finding, error) {
-	if _, err := natspub.ParseSubject(cmp.Or(c.Subject, natspub.DefaultSubject)); err != nil {
+	if _, err := wire.ParseSubject(cmp.Or(c.Subject, wire.DefaultSubject)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
 	if _, err := c.broker(); err != nil {
@@ -326,19 +328,19 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 	nc, apiPrefix, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
 	if err != nil {
 		f := finding{"broker", levelError, redact(err.Error())}
-		if !errors.Is(err, natspub.ErrConfig) { // that error says how to write it
-			f.Detail += "; to mend it: " + cmp.Or(natspub.Reason(err), condition.BrokerAway).Cure()
+		if !errors.Is(err, wire.ErrConfig) { // that error says how to write it
+			f.Detail += "; to mend it: " + cmp.Or(wire.Reason(err), condition.BrokerAway).Cure()
 		}
 		return []finding{f}
 	}
 	defer nc.Close()
-	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + natspub.Redact(nc.ConnectedUrl())}}
+	findings := []finding{{"broker", levelOK, "nats-server " + nc.ConnectedServerVersion() + " at " + wire.Redact(nc.ConnectedUrl())}}
 	c.complete(outboxInfo{}) // defaults, where the database was silent
-	subject, err := natspub.ParseSubject(c.Subject)
+	subject, err := wire.ParseSubject(c.Subject)
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}
-	info, err := natspub.EnsureStream(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: c.control, Logger: log})
+	info, err := streams.EnsureStream(ctx, nc, streams.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: c.control, Logger: log})
 	if err != nil {
 		return append(findings, finding{"stream", levelError, redact(err.Error())})
 	}
@@ -351,15 +353,15 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 }
 
 // fenceFinding names the workers' way of publishing to the stream, or the reason why they do not start.
-func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo, subject natspub.Subject) finding {
+func (c *doctorCmd) fenceFinding(nc *nats.Conn, info *jetstream.StreamInfo, subject wire.Subject) finding {
 	const check = "fence"
 	if c.control.Outbox == uuid.Nil {
 		return finding{check, levelWarning, "not checked: which control messages are this outbox's stands in the database"}
 	}
-	if err := (natspub.Needs{Subject: subject, Control: &c.control}).Unmet(info.Config); err != nil {
+	if err := (streams.Needs{Subject: subject, Control: &c.control}).Unmet(info.Config); err != nil {
 		return finding{check, levelError, redact(err.Error())}
 	}
-	if can, why := natspub.TakesBatches(nc, info.Config); !can {
+	if can, why := streams.TakesBatches(nc, info.Config); !can {
 		return finding{check, levelWarning, "messages go one by one: " + why + "; a backlog drains slower than by atomic batches"}
 	}
 	return finding{check, levelOK, "the stream takes fenced batches"}

@@ -9,7 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -90,7 +91,7 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 	}()
 	of := streamFlags{streamFlag: streamFlag{f.JetStream}, Subject: f.Subject}
 	of.complete(info)
-	subject, err := natspub.ParseSubject(of.Subject)
+	subject, err := wire.ParseSubject(of.Subject)
 	if err != nil {
 		return l, fmt.Errorf("%w: %w", errRefused, err)
 	}
@@ -102,10 +103,10 @@ func (f *gapsFlags) open(s *session, broker bool) (l looking, err error) {
 		return l, fmt.Errorf("%w; --no-broker compares the tables alone", err)
 	}
 	l.done = func() { nc.Close(); pool.Close() }
-	if _, err = natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: of.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: s.logger()}); err != nil {
+	if _, err = streams.EnsureStream(s.ctx, nc, streams.StreamConfig{Name: of.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: s.logger()}); err != nil {
 		return l, err
 	}
-	l.stream, err = natspub.NewStreamReader(nc, apiPrefix, of.Stream, subject)
+	l.stream, err = streams.NewStreamReader(nc, apiPrefix, of.Stream, subject)
 	return l, err
 }
 

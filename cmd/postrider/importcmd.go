@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/importer"
 )
@@ -54,7 +54,7 @@ func (c *importCmd) Run(s *session) error {
 	defer pool.Close()
 	ring := func() {}
 	if c.Ring != "" {
-		nc, err := natspub.Connect(c.Ring, "postrider import", s.logger())
+		nc, err := wire.Connect(c.Ring, "postrider import", s.logger())
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
@@ -178,12 +178,12 @@ func serveLeaf(t *testing.T) (hub, leaf *server.Server) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	js, err := natspub.JetStream(nc, "$JS.hub.API")
+	js, err := streams.JetStream(nc, "$JS.hub.API")
 	if err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Until(t, "the leaf node reaches the hub", func(ctx context.Context) (bool, error) {
-		_, err := js.Stream(ctx, natspub.DefaultStream)
+		_, err := js.Stream(ctx, streams.DefaultStream)
 		return errors.Is(err, jetstream.ErrStreamNotFound), nil
 	}, nil)
 	return hub, leaf
@@ -303,7 +303,7 @@ func TestEveryCommandAsksTheAPIOfTheContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer owner.Close()
-	js, err := natspub.JetStream(owner, "")
+	js, err := streams.JetStream(owner, "")
 	if err != nil {
 		t.Fatal(err)
 	}

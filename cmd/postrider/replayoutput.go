@@ -12,6 +12,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/delivery/pgstore"
 )
@@ -33,10 +35,10 @@ func (c *replayStartCmd) tryShadow(s *session, pool *pgxpool.Pool, spec replay.S
 
 // shadowMissing adds the cure to a missing stream's error: for a shadow nobody else makes it.
 func shadowMissing(err error, prefix, stream string) error {
-	if !errors.Is(err, natspub.ErrStreamMissing) {
+	if !errors.Is(err, wire.ErrStreamMissing) {
 		return err
 	}
-	return fmt.Errorf("--shadow-stream: %w: %s; create it first, with the subject %s", natspub.ErrStreamMissing, stream,
+	return fmt.Errorf("--shadow-stream: %w: %s; create it first, with the subject %s", wire.ErrStreamMissing, stream,
 		strings.ReplaceAll(prefix, "{id}", "*")+".>")
 }
 
@@ -52,7 +54,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 	if err != nil {
 		return nil, err
 	}
-	prefixed, err := natspub.ParseSubject(job.Prefix + "." + shape.Subject.String())
+	prefixed, err := wire.ParseSubject(job.Prefix + "." + shape.Subject.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: --shadow-prefix: %w", errRefused, err)
 	}
@@ -69,13 +71,13 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 	if err != nil {
 		return nil, err
 	}
-	stream, err := natspub.EnsureStream(s.ctx, nc, natspub.StreamConfig{Name: job.Stream, APIPrefix: apiPrefix, Subject: prefixed, Logger: s.logger()})
+	stream, err := streams.EnsureStream(s.ctx, nc, streams.StreamConfig{Name: job.Stream, APIPrefix: apiPrefix, Subject: prefixed, Logger: s.logger()})
 	if err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("--shadow-stream: %w", err)
 	}
 	publisher, err := natspub.NewShadow(nc, natspub.ShadowConfig{
-		Prefix: job.Prefix, Stream: job.Stream, APIPrefix: apiPrefix, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config),
+		Prefix: job.Prefix, Stream: job.Stream, APIPrefix: apiPrefix, Shape: shape, MaxMessageSize: streams.LargestMessage(stream.Config),
 	})
 	if err != nil {
 		nc.Close()

@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/delivery/pgstore"
@@ -65,16 +66,16 @@ func TestAnOperatorMayReplayAndRepair(t *testing.T) {
 
 func operatorRepairs(t *testing.T, pool *pgxpool.Pool, broker *natstest.Server) {
 	t.Helper()
-	nc, err := natspub.Connect(broker.URL(), "test", slog.Default())
+	nc, err := wire.Connect(broker.URL(), "test", slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := natspub.NewStreamReader(nc, "", natspub.DefaultStream, subject)
+	stream, err := streams.NewStreamReader(nc, "", streams.DefaultStream, subject)
 	if err != nil {
 		t.Fatal(err)
 	}

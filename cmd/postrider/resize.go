@@ -10,6 +10,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/resize"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/schema"
@@ -103,16 +105,16 @@ func (c *partitionsResizeCmd) broker(ctx context.Context, info outboxInfo, log *
 }
 
 func (c *partitionsResizeCmd) publisher(ctx context.Context, nc *nats.Conn, apiPrefix string, info outboxInfo, log *slog.Logger) (p delivery.Publisher, done func(), err error) {
-	subject, err := natspub.ParseSubject(c.Subject)
+	subject, err := wire.ParseSubject(c.Subject)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	stream, err := natspub.EnsureFenced(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: log})
+	stream, err := streams.EnsureFenced(ctx, nc, streams.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: subject, Control: info.control(), Logger: log})
 	if err != nil { // workers refuse it, too: without its fence the stream would not know of the move
-		return nil, nil, refusedFor(natspub.ErrStreamUnfit, err)
+		return nil, nil, refusedFor(wire.ErrStreamUnfit, err)
 	}
 	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{
-		Stream: c.Stream, APIPrefix: apiPrefix, Shape: natspub.Shape{Subject: subject}, Control: info.control(), Found: stream,
+		Stream: c.Stream, APIPrefix: apiPrefix, Shape: wire.Shape{Subject: subject}, Control: info.control(), Found: stream,
 	})
 	return publisher, func() { _ = publisher.Close() }, err
 }

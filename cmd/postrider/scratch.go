@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/outbox"
 )
@@ -103,8 +103,8 @@ func (x *scratch) lockHistory(ctx context.Context) (end func(), err error) {
 }
 
 // makeStream refuses an existing stream, and a foreign stream that would store the doorbell's messages.
-func (x *scratch) makeStream(ctx context.Context, nc *nats.Conn, config natspub.StreamConfig) (err error) {
-	if x.js, err = natspub.JetStream(nc, config.APIPrefix); err != nil {
+func (x *scratch) makeStream(ctx context.Context, nc *nats.Conn, config streams.StreamConfig) (err error) {
+	if x.js, err = streams.JetStream(nc, config.APIPrefix); err != nil {
 		return err
 	}
 	const rights = "the NATS user needs what it takes to make, use and delete a stream: see docs/verify.md"
@@ -123,7 +123,7 @@ func (x *scratch) makeStream(ctx context.Context, nc *nats.Conn, config natspub.
 	}
 	config.Name, config.Create = x.name, true
 	x.stream = true // even when the answer is lost: nobody else makes one of this name
-	if _, err := natspub.EnsureStream(ctx, nc, config); err != nil {
+	if _, err := streams.EnsureStream(ctx, nc, config); err != nil {
 		return fmt.Errorf("%w; %s", err, rights)
 	}
 	return nil

@@ -14,6 +14,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/schema"
@@ -155,15 +157,15 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	if err != nil {
 		return err
 	}
-	stream, err := natspub.EnsureFenced(ctx, nc, natspub.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Control: info.control(), Logger: log})
+	stream, err := streams.EnsureFenced(ctx, nc, streams.StreamConfig{Name: c.Stream, APIPrefix: apiPrefix, Subject: shape.Subject, Control: info.control(), Logger: log})
 	if err != nil {
 		return err
 	}
-	publisher, err := natspub.NewRehearsal(nc, natspub.RehearsalConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: natspub.LargestMessage(stream.Config)}, log)
+	publisher, err := natspub.NewRehearsal(nc, natspub.RehearsalConfig{Stream: c.Stream, Shape: shape, MaxMessageSize: streams.LargestMessage(stream.Config)}, log)
 	if err != nil {
 		return err
 	}
-	bell, err := natspub.NewBell(nc, outbox.BellSubject(c.Schema))
+	bell, err := wire.NewBell(nc, outbox.BellSubject(c.Schema))
 	if err != nil {
 		return err
 	}

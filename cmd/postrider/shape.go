@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/rewrite"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/message/codec"
@@ -38,10 +38,10 @@ const (
 	contentType = "application/json"
 )
 
-func (f shapeFlags) headers() natspub.Headers {
-	h := natspub.Headers{Full: f.Headers == "full", Minimal: f.Headers == "minimal", Forward: f.ForwardHeader}
+func (f shapeFlags) headers() wire.Headers {
+	h := wire.Headers{Full: f.Headers == "full", Minimal: f.Headers == "minimal", Forward: f.ForwardHeader}
 	if f.Cloudevents {
-		h.CloudEvents = &natspub.CloudEvents{Source: f.CloudeventsSource, ContentType: contentType}
+		h.CloudEvents = &wire.CloudEvents{Source: f.CloudeventsSource, ContentType: contentType}
 	}
 	return h
 }
@@ -108,16 +108,16 @@ func (f shapeFlags) transforms() ([]delivery.Transform, error) {
 	return []delivery.Transform{rules.Transform()}, nil
 }
 
-func (f shapeFlags) shape(template string) (natspub.Shape, error) {
-	var subject natspub.Subject // none: the one stored with the outbox
+func (f shapeFlags) shape(template string) (wire.Shape, error) {
+	var subject wire.Subject // none: the one stored with the outbox
 	if template != "" {
 		var err error
-		if subject, err = natspub.ParseSubject(template); err != nil {
-			return natspub.Shape{}, fmt.Errorf("%w: %w", errRefused, err)
+		if subject, err = wire.ParseSubject(template); err != nil {
+			return wire.Shape{}, fmt.Errorf("%w: %w", errRefused, err)
 		}
 	}
 	compressor, err := f.compressor()
-	return natspub.Shape{Subject: subject, Headers: f.headers(), Compressor: compressor}, err
+	return wire.Shape{Subject: subject, Headers: f.headers(), Compressor: compressor}, err
 }
 
 // plainShape describes messages of default settings.
@@ -164,7 +164,7 @@ func (f shapeFlags) validate() error {
 	if err != nil {
 		return err
 	}
-	if err := (natspub.Shape{Headers: f.headers(), Compressor: c}).Validate(); err != nil {
+	if err := (wire.Shape{Headers: f.headers(), Compressor: c}).Validate(); err != nil {
 		return fmt.Errorf("%w: --forward-header, --compress: %w", errRefused, err)
 	}
 	_, err = f.rules()

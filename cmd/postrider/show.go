@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/lease"
@@ -184,7 +184,7 @@ func (v *show) stopLeader() chaos.Mishap {
 
 // leader returns the number of the stream's leader, from 0.
 func (v *show) leader(ctx context.Context) (int, error) {
-	js, err := natspub.JetStream(v.nc, "")
+	js, err := streams.JetStream(v.nc, "")
 	if err != nil {
 		return 0, err
 	}

@@ -10,11 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 type subscription struct {
-	// apiPrefix is the argument of natspub.JetStream.
+	// apiPrefix is the argument of streams.JetStream.
 	apiPrefix string
 	stream    string
 	filter    string
@@ -45,7 +46,7 @@ const readHeartbeat = 500 * time.Millisecond
 // way, is replaced by one behind the last message. subscribe fails when the client gives the connection up, or when the stream does not
 // say, after the idle time, whether it holds more.
 func subscribe(ctx context.Context, nc *nats.Conn, sub subscription, ready func(), receive func(jetstream.Msg) error) error {
-	js, err := natspub.JetStream(nc, sub.apiPrefix)
+	js, err := streams.JetStream(nc, sub.apiPrefix)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errConsumer, err)
 	}
@@ -195,7 +196,7 @@ func (r *reader) read(ctx context.Context, consumer jetstream.Consumer) error {
 func (r *reader) passUnseen(ctx context.Context) error {
 	for ctx.Err() == nil {
 		ask, cancel := context.WithTimeout(ctx, quietTime)
-		msg, err := natspub.Unseen(ask, r.js, r.stream, r.filter, r.last)
+		msg, err := streams.Unseen(ask, r.js, r.stream, r.filter, r.last)
 		cancel()
 		if err != nil || msg == nil {
 			return r.unknown(ctx, err) // else the next consumer begins behind the last message
@@ -220,7 +221,7 @@ func (r *reader) named(ctx context.Context, err error) error {
 		}
 		after = max(after, consumer.CachedInfo().AckFloor.Stream) // received messages may not be acknowledged yet
 	}
-	if msg, _ := natspub.Unseen(ask, r.js, r.stream, r.filter, after); msg != nil {
+	if msg, _ := streams.Unseen(ask, r.js, r.stream, r.filter, after); msg != nil {
 		return fmt.Errorf("%[3]w: message %[2]d of stream %[1]s has a header Status and no payload, which NATS clients take for an answer of the server: "+
 			"read without --durable, or remove it (`nats stream rmm %[1]s %[2]d`)", r.stream, msg.Place().Sequence.Stream, errUnseen)
 	}
@@ -242,7 +243,7 @@ func (r *reader) behind(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, quietTime)
 	defer cancel()
 	if r.durable == "" {
-		end, err := natspub.LastOf(ctx, r.js, r.stream, r.filter)
+		end, err := streams.LastOf(ctx, r.js, r.stream, r.filter)
 		return end > r.last, err
 	}
 	consumer, err := r.js.Consumer(ctx, r.stream, r.durable)
@@ -290,7 +291,7 @@ func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
 
 // eventsFilter returns the subject filter of a template.
 func eventsFilter(template string) (string, error) {
-	subject, err := natspub.ParseSubject(template)
+	subject, err := wire.ParseSubject(template)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errRefused, err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -143,7 +143,7 @@ func TestAMessageThatIsLostOnTheWayIsReadAgain(t *testing.T) {
 		}
 	}
 	proxy := faultproxy.StartNATS(t, server.URL())
-	nc, err := natspub.Connect(proxy.URL(), t.Name(), slog.New(slog.DiscardHandler))
+	nc, err := wire.Connect(proxy.URL(), t.Name(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestASubscriberWithoutAConnectionEnds(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, 1)
 	server.Stream(t, 1)
-	nc, err := natspub.Connect(server.URL(), t.Name(), slog.New(slog.DiscardHandler))
+	nc, err := wire.Connect(server.URL(), t.Name(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/outbox/schema"
@@ -167,11 +168,11 @@ func (v *verification) prepareScratch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	subject, err := natspub.ParseSubject(v.cmd.Subject)
+	subject, err := wire.ParseSubject(v.cmd.Subject)
 	if err != nil {
 		return err
 	}
-	return v.scratch.makeStream(ctx, v.nc, natspub.StreamConfig{
+	return v.scratch.makeStream(ctx, v.nc, streams.StreamConfig{
 		APIPrefix: v.apiPrefix, Subject: subject, Control: info.control(), Replicas: v.flags.StreamReplicas, Logger: v.log,
 	})
 }

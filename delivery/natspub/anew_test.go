@@ -7,6 +7,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 )
 
 // A worker that began on a stream with max_age publishes to one that was made anew without: that takes no message with a TTL.
@@ -18,7 +19,7 @@ func TestAStreamMadeAnewWithoutTTLs(t *testing.T) {
 	if o := w.publish(t, newMessage(1, "s", "x")); o[0].Kind != delivery.Published {
 		t.Fatalf("outcome %+v", o[0])
 	}
-	js, err := natspub.JetStream(b.nc, "")
+	js, err := streams.JetStream(b.nc, "")
 	if err != nil {
 		t.Fatal(err)
 	}

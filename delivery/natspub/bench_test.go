@@ -13,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/internal/testkit/processor"
 	"github.com/postrider/postrider/lease/leasetest"
@@ -30,30 +31,30 @@ func BenchmarkPublish(b *testing.B) {
 	for way, changes := range map[string][]func(*jetstream.StreamConfig){"in batches": nil, "one by one": {inTurn}} {
 		for _, shape := range []struct {
 			name    string
-			headers natspub.Headers
+			headers wire.Headers
 			zstd    *codec.Compressor
 		}{
-			{"plain", natspub.Headers{}, nil},
-			{"full", natspub.Headers{Full: true}, nil},
-			{"cloudevents", natspub.Headers{CloudEvents: &shopEvents}, nil},
-			{"zstd", natspub.Headers{}, zstd},
+			{"plain", wire.Headers{}, nil},
+			{"full", wire.Headers{Full: true}, nil},
+			{"cloudevents", wire.Headers{CloudEvents: &shopEvents}, nil},
+			{"zstd", wire.Headers{}, zstd},
 		} {
 			b.Run(way+"/"+shape.name, func(b *testing.B) { benchmarkPublish(b, changes, shape.headers, shape.zstd) })
 		}
 	}
 }
 
-func benchmarkPublish(b *testing.B, changes []func(*jetstream.StreamConfig), headers natspub.Headers, c *codec.Compressor) {
+func benchmarkPublish(b *testing.B, changes []func(*jetstream.StreamConfig), headers wire.Headers, c *codec.Compressor) {
 	b.Helper()
 	server := natstest.Start(b, 1)
 	stream := server.Stream(b, 1, changes...)
-	nc, err := natspub.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
+	nc, err := wire.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(nc.Close)
 	l := leasetest.Held(3, 7)
-	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}, Found: stream.CachedInfo()})
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Shape: wire.Shape{Headers: headers, Compressor: c}, Found: stream.CachedInfo()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func benchmarkLook(b *testing.B, single bool, partitions int) {
 	if single {
 		staging = time.Hour
 	}
-	nc, err := natspub.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
+	nc, err := wire.Connect(server.URL(), "benchmark", slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,11 +19,12 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/message/codec"
 )
 
 // send publishes messages and wants them stored.
-func (b bundle) send(t *testing.T, headers natspub.Headers, c *codec.Compressor, messages ...delivery.Message) {
+func (b bundle) send(t *testing.T, headers wire.Headers, c *codec.Compressor, messages ...delivery.Message) {
 	t.Helper()
 	for i, o := range b.trySend(t, headers, c, messages...) {
 		if o.Kind != delivery.Published {
@@ -32,9 +33,9 @@ func (b bundle) send(t *testing.T, headers natspub.Headers, c *codec.Compressor,
 	}
 }
 
-func (b bundle) trySend(t *testing.T, headers natspub.Headers, c *codec.Compressor, messages ...delivery.Message) []delivery.Outcome {
+func (b bundle) trySend(t *testing.T, headers wire.Headers, c *codec.Compressor, messages ...delivery.Message) []delivery.Outcome {
 	t.Helper()
-	w := b.worker(t, 3, 7, natspub.FencedConfig{Shape: natspub.Shape{Headers: headers, Compressor: c}})
+	w := b.worker(t, 3, 7, natspub.FencedConfig{Shape: wire.Shape{Headers: headers, Compressor: c}})
 	w.take(t)
 	return w.publish(t, messages...)
 }
@@ -70,7 +71,7 @@ func asEvent(t *testing.T, msg *nats.Msg) *event.Event {
 	return e
 }
 
-var shopEvents = natspub.CloudEvents{Source: "https://shop.example/orders?x=1", ContentType: "application/json"}
+var shopEvents = wire.CloudEvents{Source: "https://shop.example/orders?x=1", ContentType: "application/json"}
 
 func TestTheOfficialSDKReadsCloudEvents(t *testing.T) {
 	t.Parallel()
@@ -82,7 +83,7 @@ func TestTheOfficialSDKReadsCloudEvents(t *testing.T) {
 			"ce-dataschema": "https://shop.example/schemas/order.json", "content-type": "application/vnd.shop+json; charset=utf-8", "ce-region": "eu",
 		}
 		plain := newMessage(42, "order-8", "")
-		b.send(t, natspub.Headers{CloudEvents: &shopEvents, Forward: []string{"ce-region"}}, nil, m, plain)
+		b.send(t, wire.Headers{CloudEvents: &shopEvents, Forward: []string{"ce-region"}}, nil, m, plain)
 		got := b.received(t, 2)
 		e := asEvent(t, got[0])
 		for name, pair := range map[string][2]any{
@@ -123,7 +124,7 @@ func TestHostileValuesAddNoHeaders(t *testing.T) {
 			m.Event.Headers = map[string]string{"ce-dataschema": "x:" + text, "ce-datacontenttype": text, "ce-note": text}
 			messages = append(messages, m)
 		}
-		headers := natspub.Headers{CloudEvents: &shopEvents, Forward: []string{"ce-note"}}
+		headers := wire.Headers{CloudEvents: &shopEvents, Forward: []string{"ce-note"}}
 		b.send(t, headers, nil, messages...)
 		for i, msg := range b.received(t, len(hostile)) {
 			h := msg.Header
@@ -175,7 +176,7 @@ func TestHugeAttributesFailAlone(t *testing.T) {
 		t.Helper()
 		huge := newMessage(2, "b", "{}")
 		huge.Event.Type = strings.Repeat("é", 40_000)
-		outcomes := b.trySend(t, natspub.Headers{CloudEvents: &shopEvents}, nil, newMessage(1, "a", "{}"), huge, newMessage(3, "c", "{}"))
+		outcomes := b.trySend(t, wire.Headers{CloudEvents: &shopEvents}, nil, newMessage(1, "a", "{}"), huge, newMessage(3, "c", "{}"))
 		for i, want := range []delivery.Kind{delivery.Published, delivery.Permanent, delivery.Published} {
 			if outcomes[i].Kind != want {
 				t.Errorf("message %d: %+v", i+1, outcomes[i])
@@ -187,24 +188,24 @@ func TestHugeAttributesFailAlone(t *testing.T) {
 func TestCloudEventsSettingsAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"/shop", "urn:uuid:" + uuid.NewString(), "mailto:a@b.example", "https://x.example/%20y"} {
-		if err := (natspub.Headers{CloudEvents: &natspub.CloudEvents{Source: source}}).Validate(); err != nil {
+		if err := (wire.Headers{CloudEvents: &wire.CloudEvents{Source: source}}).Validate(); err != nil {
 			t.Errorf("source %q: %v", source, err)
 		}
 	}
-	for name, h := range map[string]natspub.Headers{
-		"no source":           {CloudEvents: &natspub.CloudEvents{}},
-		"a space":             {CloudEvents: &natspub.CloudEvents{Source: "a b"}},
-		"a line break":        {CloudEvents: &natspub.CloudEvents{Source: "/a\r\nNats-Rollup: all"}},
-		"not ASCII":           {CloudEvents: &natspub.CloudEvents{Source: "/größe"}},
-		"not a URI":           {CloudEvents: &natspub.CloudEvents{Source: "http://[::1"}},
-		"content type":        {CloudEvents: &natspub.CloudEvents{Source: "/", ContentType: "json"}},
+	for name, h := range map[string]wire.Headers{
+		"no source":           {CloudEvents: &wire.CloudEvents{}},
+		"a space":             {CloudEvents: &wire.CloudEvents{Source: "a b"}},
+		"a line break":        {CloudEvents: &wire.CloudEvents{Source: "/a\r\nNats-Rollup: all"}},
+		"not ASCII":           {CloudEvents: &wire.CloudEvents{Source: "/größe"}},
+		"not a URI":           {CloudEvents: &wire.CloudEvents{Source: "http://[::1"}},
+		"content type":        {CloudEvents: &wire.CloudEvents{Source: "/", ContentType: "json"}},
 		"forwarded id":        {CloudEvents: &shopEvents, Forward: []string{"ce-id"}},
 		"forwarded Id":        {CloudEvents: &shopEvents, Forward: []string{"Ce-Id"}},
 		"forwarded data":      {CloudEvents: &shopEvents, Forward: []string{"ce-data"}},
 		"forwarded extension": {CloudEvents: &shopEvents, Forward: []string{"ce-my-ext"}},
 		"forwarded mode":      {CloudEvents: &shopEvents, Forward: []string{"Content-Type"}},
 	} {
-		if err := h.Validate(); !errors.Is(err, natspub.ErrConfig) {
+		if err := h.Validate(); !errors.Is(err, wire.ErrConfig) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -214,7 +215,7 @@ func TestCloudEventsSettingsAreChecked(t *testing.T) {
 	}
 	nc := setup(t, 1).nc
 	for _, name := range []string{"Content-Encoding", "content-encoding"} {
-		if _, err := natspub.NewFenced(nc, natspub.FencedConfig{Shape: natspub.Shape{Compressor: c, Headers: natspub.Headers{Forward: []string{name}}}}); !errors.Is(err, natspub.ErrConfig) {
+		if _, err := natspub.NewFenced(nc, natspub.FencedConfig{Shape: wire.Shape{Compressor: c, Headers: wire.Headers{Forward: []string{name}}}}); !errors.Is(err, wire.ErrConfig) {
 			t.Errorf("%s is forwarded beside compression: %v", name, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // combiner puts the batches of several partitions into one atomic batch (ADR 22). Each
@@ -40,7 +41,7 @@ type share struct {
 // shared is the answer to a share. Of several shares in a refused batch each has
 // to ask again by itself, since the answer may concern another.
 type shared struct {
-	answer
+	wire.Answer
 	alone bool
 	sent  int // how many of the messages were in the batch: the first ones
 }
@@ -72,7 +73,7 @@ func (c *combiner) wait(ctx context.Context, s *share) shared {
 	case ans := <-s.answered:
 		return ans
 	case <-ctx.Done():
-		return shared{answer: answer{err: context.Cause(ctx)}, alone: true}
+		return shared{Answer: wire.Answer{Err: context.Cause(ctx)}, alone: true}
 	}
 }
 
@@ -165,15 +166,15 @@ func (c *combiner) fly(aboard []*share) {
 	defer cancel()
 	for n := 1; ; n++ {
 		if !c.f.slots.enter(ctx) {
-			answerAll(aboard, answer{err: errNotSent})
+			answerAll(aboard, wire.Answer{Err: errNotSent})
 			return
 		}
-		ans := answer{err: errNotSent}
+		ans := wire.Answer{Err: errNotSent}
 		if aboard = stillGoing(aboard); len(aboard) > 0 {
-			ans = c.f.exchange(ctx, func(opens, reply string) error { return c.f.write(aboard, opens, reply) })
+			ans = c.f.answers.Exchange(ctx, func(opens, reply string) error { return c.f.write(aboard, opens, reply) })
 		}
 		c.f.slots.leave(ans)
-		if refusal(ans.err) != codeBatchTooMany || !crowded(ctx, n) {
+		if wire.Refusal(ans.Err) != wire.CodeBatchTooMany || !wire.PauseCrowded(ctx, n) {
 			answerAll(aboard, ans)
 			return
 		}
@@ -185,7 +186,7 @@ func stillGoing(aboard []*share) []*share {
 	sent := aboard[:0]
 	for _, s := range aboard {
 		if !s.run.goesOn() {
-			answerAll([]*share{s}, answer{err: errNotSent})
+			answerAll([]*share{s}, wire.Answer{Err: errNotSent})
 			continue
 		}
 		sent = append(sent, s)
@@ -194,12 +195,12 @@ func stillGoing(aboard []*share) []*share {
 }
 
 // answerAll tells each share what became of it, and where its last message lies.
-func answerAll(shares []*share, ans answer) {
+func answerAll(shares []*share, ans wire.Answer) {
 	for i := len(shares) - 1; i >= 0; i-- {
 		s := shares[i]
-		s.answered <- shared{answer: ans, alone: len(shares) == 1, sent: len(s.indices)}
-		if ans.err == nil {
-			ans.sequence -= uint64(len(s.indices)) + 1
+		s.answered <- shared{Answer: ans, alone: len(shares) == 1, sent: len(s.indices)}
+		if ans.Err == nil {
+			ans.Sequence -= uint64(len(s.indices)) + 1
 		}
 	}
 }
@@ -207,9 +208,9 @@ func answerAll(shares []*share, ans answer) {
 // write sends the shares as one batch, each behind its own record: whether there is room for it is answered to opens, and what
 // became of it to reply. The writer makes every message in the same place.
 func (f *Fenced) write(shares []*share, opens, reply string) error {
-	w := f.writers.get()
-	defer f.writers.put(w)
-	defer w.without(headerBatchID, headerBatchSequence, headerBatchCommit)
+	w := f.writers.Get()
+	defer f.writers.Put(w)
+	defer w.Without(headerBatchID, headerBatchSequence, headerBatchCommit)
 	id, n := []string{f.attempt()}, 0
 	send := func(msg *nats.Msg) error {
 		msg.Header[headerBatchID], msg.Header[headerBatchSequence] = id, batchNumbers[n]
@@ -224,7 +225,7 @@ func (f *Fenced) write(shares []*share, opens, reply string) error {
 			return err
 		}
 		for j, index := range s.indices {
-			msg := w.message(s.run.batch.Messages[index], s.run.bodies[index])
+			msg := w.Message(s.run.batch.Messages[index], s.run.bodies[index])
 			if i == len(shares)-1 && j == len(s.indices)-1 {
 				msg.Header[headerBatchCommit], msg.Reply = []string{"1"}, reply
 			}
@@ -274,11 +275,11 @@ func (r *fencedRun) storesControl(ctx context.Context) bool {
 		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(),
 		Kept: r.session.kept, Parts: r.session.parts, Lives: r.session.lives,
 	}, r.session.last))
-	if ans.err != nil {
+	if ans.Err != nil {
 		return false
 	}
-	r.session.last = ans.sequence
-	r.session.wrote(ans.sequence)
+	r.session.last = ans.Sequence
+	r.session.wrote(ans.Sequence)
 	return true
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/lease/leasetest"
 )
 
@@ -42,9 +43,9 @@ func TestASecondFlightIsFull(t *testing.T) {
 	want(2, 0)
 	add(999, 100)
 	want(2, 1) // but no third
-	f.slots.leave(answer{})
+	f.slots.leave(wire.Answer{})
 	for _, s := range shares {
-		if ans := <-s.answered; ans.err == nil {
+		if ans := <-s.answered; ans.Err == nil {
 			t.Error("a share without a lease was sent")
 		}
 	}
@@ -95,7 +96,7 @@ func TestSharesOfOneLookFlyTogether(t *testing.T) {
 		if isClosed(landed) {
 			t.Error("ready while a batch is in the air")
 		}
-		f.slots.leave(answer{})
+		f.slots.leave(wire.Answer{})
 		<-late.answered
 		synctest.Wait()
 		want(0, 0, true)

@@ -1,11 +1,8 @@
-// Package natspub publishes to NATS JetStream. It is the only package that does.
+// Package natspub publishes to NATS JetStream. It is the only package that does. This room is the protocol: how a partition is taken, what a
+// record says, how messages are stored and what an unknown outcome leads to. Package wire makes messages and reads answers, package streams
+// knows the stream; neither imports this one.
 //
 // # Model
-//
-// An event becomes one message: the subject is made of a template, the body is
-// the payload byte for byte or, where a Compressor is given, compressed; the headers
-// say where the event comes from, and with CloudEvents they are its attributes, too.
-// Answers are matched by the reply subject, over one subscription.
 //
 // Fenced publishes atomic batches where server and stream take them. Each partition's part of a batch begins with a
 // control message, its record, on the partition's own subject under outbox.fence:
@@ -42,17 +39,11 @@
 //     the next is sent when the one before was acknowledged. A pipeline that goes on after
 //     a failure would store later messages before the failed one, as it was measured when
 //     a three-node stream changes its leader.
-//   - The client never resends by itself and never buffers while it is
-//     disconnected: a publish that failed here must not appear later.
-//   - Every token that a subject takes from data is encoded: letters, digits,
-//     '-' and '_' stay, every other byte becomes %XX. Data cannot add a token, a
-//     wildcard or a space. Header values cannot add a header.
 //   - An acknowledgement of another stream than the configured one is not taken.
 //
 // # Failures
 //
-// Answers are classed by their JetStream code. Unknown (no answer in time, which is learnt from
-// the answers before, or the connection broke): a batch is sent again under the same expectation until it
+// Answers are classed (wire.Classify). Unknown (no answer in time, or the connection broke): a batch is sent again under the same expectation until it
 // is known; what went one by one has the partition taken anew. Outage (no responders, stream full or without leader, permission taken
 // away; no room for one more batch, until there is): the relay pauses, no attempt is
 // counted. Caused by the message (too large, refused header; a batch that is refused
@@ -60,6 +51,6 @@
 // those that cannot heal are permanent. Configuration (another stream on the subject):
 // the relay stops and says so.
 //
-// Decisions: ADR 6 (the client never sends again), ADR 12 (fence), ADR 31 (one by one), ADR 23 (no stream for each partition),
+// Decisions: ADR 12 (fence), ADR 31 (one by one), ADR 23 (no stream for each partition),
 // ADR 28 (old records).
 package natspub

@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/lease"
 )
 
@@ -24,8 +26,6 @@ const (
 	MaxBatchBytes     = 4 << 20
 	MaxBatchesTotal   = 32
 	defaultInFlight   = 8
-	retryLeast        = 5 * time.Millisecond
-	retryMost         = 250 * time.Millisecond
 	takeAttempts      = 8
 	incompleteToSplit = 3
 )
@@ -37,9 +37,9 @@ type FencedConfig struct {
 	// APIPrefix is as in StreamConfig.
 	APIPrefix string
 	// Shape says how an event becomes a message.
-	Shape Shape
+	Shape wire.Shape
 	// Control says where control messages go.
-	Control Control
+	Control streams.Control
 	// AckTimeout is the longest that the answer to a batch is awaited; at least 10 ms. It is a second at first, and as long
 	// as answers take. After it the batch is sent again under the same expectation. Defaults to 5 s.
 	AckTimeout time.Duration
@@ -65,11 +65,11 @@ type FencedConfig struct {
 // Fenced publishes what the stream refuses to anybody but the partition's last owner. It implements delivery.Publisher.
 type Fenced struct {
 	cfg     FencedConfig
-	build   builder
-	writers *writers
+	build   wire.Builder
+	writers *wire.WriterPool
 	nc      *nats.Conn
-	api     api
-	answers *answers
+	api     wire.StreamAPI
+	answers *wire.Answers
 	slots   *slots
 	prefix  string // of attempts, unique for this process
 	sent    atomic.Uint64
@@ -93,28 +93,29 @@ type session struct {
 
 // NewFenced returns a publisher on a connection made by Connect. Close ends it.
 func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
-	cfg.Stream = cmp.Or(cfg.Stream, DefaultStream)
-	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, defaultAckTimeout)
+	cfg.Stream = cmp.Or(cfg.Stream, streams.DefaultStream)
+	cfg.AckTimeout = cmp.Or(cfg.AckTimeout, wire.DefaultAckTimeout)
 	if cfg.AckTimeout < 10*time.Millisecond {
-		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", ErrConfig, cfg.AckTimeout)
+		return nil, fmt.Errorf("%w: AckTimeout must be at least 10ms, got %s", wire.ErrConfig, cfg.AckTimeout)
 	}
 	cfg.Flights, cfg.Staging = cmp.Or(cfg.Flights, 1), cmp.Or(cfg.Staging, defaultStaging)
 	if cfg.InFlight == nil {
 		cfg.InFlight = func() int { return defaultInFlight }
 	}
-	build, err := newBuilder(cfg.Shape)
+	build, err := wire.NewBuilder(cfg.Shape)
 	if err != nil {
 		return nil, err
 	}
 	if nc.Opts.ReconnectBufSize >= 0 {
-		return nil, fmt.Errorf("%w: the connection must not buffer while it reconnects: ReconnectBufSize(-1)", ErrConfig)
+		return nil, fmt.Errorf("%w: the connection must not buffer while it reconnects: ReconnectBufSize(-1)", wire.ErrConfig)
 	}
-	a, err := newAnswers(nc)
+	api := wire.NewStreamAPI(nc, cfg.APIPrefix, cfg.Stream, cfg.AckTimeout)
+	a, err := wire.NewAnswers(api)
 	if err != nil {
 		return nil, err
 	}
 	f := &Fenced{
-		cfg: cfg, build: build, writers: newWriters(build), nc: nc, api: newAPI(nc, cfg.APIPrefix, cfg.Stream, cfg.AckTimeout), answers: a,
+		cfg: cfg, build: build, writers: wire.NewWriterPool(build), nc: nc, api: api, answers: a,
 		slots: newSlots(cfg.InFlight), prefix: nuid.Next()[14:],
 	}
 	f.combiner = &combiner{f: f}
@@ -125,7 +126,7 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 }
 
 // Close ends the subscription to acknowledgements.
-func (f *Fenced) Close() error { return f.answers.close() }
+func (f *Fenced) Close() error { return f.answers.Close() }
 
 // attempt returns a name that no other message has.
 func (f *Fenced) attempt() string { return f.prefix + strconv.FormatUint(f.sent.Add(1), 36) }
@@ -137,7 +138,7 @@ func (f *Fenced) Ready() <-chan struct{} { return f.combiner.ready() }
 func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()
-	info, err := f.api.info(ctx)
+	info, err := f.api.Info(ctx)
 	if err != nil {
 		return delivery.Extent{}, err
 	}
@@ -151,9 +152,9 @@ func (f *Fenced) look(info jetstream.StreamInfo) delivery.Extent {
 		singles = int64(f.cfg.Staging/max(roundTrip, 1)) - 1
 	}
 	f.seen.singles.Store(singles)
-	batches, _ := TakesBatches(f.nc, info.Config)
+	batches, _ := streams.TakesBatches(f.nc, info.Config)
 	f.seen.batches.Store(batches)
-	return f.seen.of(info, Needs{f.build.Subject, &f.cfg.Control})
+	return f.seen.of(info, streams.Needs{Subject: f.build.Subject, Control: &f.cfg.Control})
 }
 
 // steps: without batches the next message of a partition is sent when the one before was acknowledged.
@@ -171,7 +172,7 @@ func (f *Fenced) Take(ctx context.Context, l *lease.Lease, known delivery.Known)
 		if done, err = t.once(ctx); done || err != nil && !errors.Is(err, delivery.ErrOutage) {
 			break
 		}
-		if !pauseFor(ctx, n) {
+		if !wire.Pause(ctx, n) {
 			return delivery.Standing{}, fmt.Errorf("%w: %w", delivery.ErrOutage, context.Cause(ctx))
 		}
 	}
@@ -238,13 +239,13 @@ func (t *takeover) learn(ctx context.Context, s *session) (err error) {
 		closing.Kind, closing.Kept = kindWatermark, 0
 	}
 	ans := t.ask(ctx, t.control(t.subject, closing, t.fence))
-	if ans.err != nil {
-		return fmt.Errorf("%w: control subject %s: %w", delivery.ErrOutage, t.subject, ans.err)
+	if ans.Err != nil {
+		return fmt.Errorf("%w: control subject %s: %w", delivery.ErrOutage, t.subject, ans.Err)
 	}
-	if s.last = ans.sequence; announced {
-		s.kept = ans.sequence
+	if s.last = ans.Sequence; announced {
+		s.kept = ans.Sequence
 	}
-	s.wrote(ans.sequence)
+	s.wrote(ans.Sequence)
 	return nil
 }
 
@@ -277,17 +278,17 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	t.written[fence.Attempt] = true
 	ans := t.ask(ctx, msg)
 	switch {
-	case ans.err == nil && ans.stream != t.cfg.Stream:
-		return false, t.foreign(t.subject, ans.stream)
-	case ans.err == nil:
-		t.kept, t.fence, t.parts, t.lives = kept, ans.sequence, fence.Parts, fence.Lives
+	case ans.Err == nil && ans.Stream != t.cfg.Stream:
+		return false, t.foreign(t.subject, ans.Stream)
+	case ans.Err == nil:
+		t.kept, t.fence, t.parts, t.lives = kept, ans.Sequence, fence.Parts, fence.Lives
 		return true, nil
-	case refusal(ans.err) == codeBadExpectedSequence: // what was read is outdated
-		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, ans.err)
-	case isConfiguration(ans.err):
-		return false, fmt.Errorf("%w: control subject %s: %w", delivery.ErrConfiguration, t.subject, ans.err)
+	case wire.Refusal(ans.Err) == wire.CodeBadExpectedSequence: // what was read is outdated
+		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, ans.Err)
+	case wire.IsConfiguration(ans.Err):
+		return false, fmt.Errorf("%w: control subject %s: %w", delivery.ErrConfiguration, t.subject, ans.Err)
 	default:
-		return false, fmt.Errorf("%w: control subject %s: %w", delivery.ErrOutage, t.subject, ans.err)
+		return false, fmt.Errorf("%w: control subject %s: %w", delivery.ErrOutage, t.subject, ans.Err)
 	}
 }
 
@@ -301,21 +302,9 @@ func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
 	return &nats.Msg{Subject: subject, Header: header, Data: r.encode()}
 }
 
-// opening is where the first message of a batch is answered: emptily, or by a refusal for want of room, which servers before 2.14
-// give as incomplete. What else is wrong is told to the last message, too.
-type opening struct{ to answerChannel }
-
-func (o opening) receive(ans answer) {
-	if code := refusal(ans.err); code == codeBatchTooMany || code == codeBatchIncomplete {
-		o.to.receive(answer{err: errTooMany})
-	}
-}
-
-var errTooMany = &APIError{Code: 400, ErrCode: codeBatchTooMany, Description: "the stream takes no more atomic batches at once"}
-
 // ask sends one control message and waits for its answer.
-func (f *Fenced) ask(ctx context.Context, msg *nats.Msg) answer {
-	return f.exchange(ctx, func(_, reply string) error {
+func (f *Fenced) ask(ctx context.Context, msg *nats.Msg) wire.Answer {
+	return f.answers.Exchange(ctx, func(_, reply string) error {
 		msg.Reply = reply
 		return f.nc.PublishMsg(msg)
 	})
@@ -323,21 +312,4 @@ func (f *Fenced) ask(ctx context.Context, msg *nats.Msg) answer {
 
 func (f *Fenced) foreign(subject, stream string) error {
 	return fmt.Errorf("%w: subject %s is acknowledged by stream %q, not by %q (--stream)", delivery.ErrConfiguration, subject, stream, f.cfg.Stream)
-}
-
-// pauseFor waits longer with each attempt; false means that ctx ended.
-func pauseFor(ctx context.Context, attempts int) bool {
-	return rest(ctx, min(retryLeast<<min(attempts-1, 10), retryMost))
-}
-
-// rest waits; false means that ctx ended.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

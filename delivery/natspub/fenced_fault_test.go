@@ -14,6 +14,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/lease/leasetest"
@@ -24,7 +25,7 @@ func (b bundle) proxied(t *testing.T) (*faultproxy.NATS, *nats.Conn) {
 	t.Helper()
 	node, _, _ := strings.Cut(b.server.URL(), ",")
 	proxy := faultproxy.StartNATS(t, node)
-	nc, err := natspub.Connect(proxy.URL(), t.Name(), logger(t))
+	nc, err := wire.Connect(proxy.URL(), t.Name(), logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func TestALostSubjectIsNobodysFault(t *testing.T) {
 			messages := []delivery.Message{newMessage(1, "s", "x"), newMessage(2, "t", "x")}
 			messages[1].Topic = topic
 			for i, o := range publish(t, w, delivery.Batch{Lease: w.lease, Messages: messages}) {
-				if o.Kind != delivery.Unresolved || !errors.Is(o.Err, natspub.ErrStreamUnfit) {
+				if o.Kind != delivery.Unresolved || !errors.Is(o.Err, wire.ErrStreamUnfit) {
 					t.Errorf("message %d: %+v", i, o)
 				}
 			}
@@ -228,7 +229,7 @@ func TestAMessageTooLargeForAnUnfitStreamIsNotAccused(t *testing.T) {
 	w.take(t)
 	b.edit(t, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 900 })
 	large := newMessage(1, "s", strings.Repeat("x", 2000))
-	if o := publish(t, w, delivery.Batch{Lease: w.lease, Messages: []delivery.Message{large}}); o[0].Kind != delivery.Unresolved || !errors.Is(o[0].Err, natspub.ErrStreamUnfit) {
+	if o := publish(t, w, delivery.Batch{Lease: w.lease, Messages: []delivery.Message{large}}); o[0].Kind != delivery.Unresolved || !errors.Is(o[0].Err, wire.ErrStreamUnfit) {
 		t.Errorf("message 0: %+v", o[0])
 	}
 }
@@ -282,7 +283,7 @@ func TestAnUnseenStreamIsNobodysFault(t *testing.T) {
 // login is a connection of a user whose password is the name.
 func login(t *testing.T, s *server.Server, user string) *nats.Conn {
 	t.Helper()
-	nc, err := natspub.Connect("nats://"+user+":"+user+"@"+s.Addr().String(), user, logger(t))
+	nc, err := wire.Connect("nats://"+user+":"+user+"@"+s.Addr().String(), user, logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}

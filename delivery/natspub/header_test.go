@@ -9,12 +9,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/message/codec"
 )
 
 // sent publishes one message and returns its headers, without those of its storing.
-func (b bundle) sent(t *testing.T, headers natspub.Headers, c *codec.Compressor, m delivery.Message) nats.Header {
+func (b bundle) sent(t *testing.T, headers wire.Headers, c *codec.Compressor, m delivery.Message) nats.Header {
 	t.Helper()
 	b.send(t, headers, c, m)
 	return b.received(t, 1)[0].Header
@@ -35,33 +35,33 @@ func TestWhatProducersSayIsSent(t *testing.T) {
 	}
 	ce := &shopEvents
 	for name, c := range map[string]struct {
-		headers natspub.Headers
+		headers wire.Headers
 		m       delivery.Message
 		want    map[string]string
 	}{
-		"all": {natspub.Headers{}, said(), map[string]string{
+		"all": {wire.Headers{}, said(), map[string]string{
 			"Outbox-Correlation-Id": "checkout 7 €", "Outbox-Causation-Id": "order-6", "x-user": "u7", "X-Note": "a%C2%85b",
 			"traceparent": said().Event.TraceParent, "Traceparent": "", "content-type": "text/plain", "ce-region": "größe", "ce-correlationid": "",
 		}},
-		"named": {natspub.Headers{Forward: []string{"x-user"}}, said(), map[string]string{
+		"named": {wire.Headers{Forward: []string{"x-user"}}, said(), map[string]string{
 			"Outbox-Correlation-Id": "checkout 7 €", "Outbox-Causation-Id": "order-6", "x-user": "u7", "X-Note": "", "content-type": "",
 		}},
-		"minimal": {natspub.Headers{Minimal: true}, said(), map[string]string{
+		"minimal": {wire.Headers{Minimal: true}, said(), map[string]string{
 			"Outbox-Correlation-Id": "", "Outbox-Causation-Id": "", "x-user": "", "X-Note": "", "traceparent": said().Event.TraceParent,
 		}},
-		"minimal and named": {natspub.Headers{Minimal: true, Forward: []string{"X-Note"}}, said(), map[string]string{
+		"minimal and named": {wire.Headers{Minimal: true, Forward: []string{"X-Note"}}, said(), map[string]string{
 			"Outbox-Correlation-Id": "", "x-user": "", "X-Note": "a%C2%85b",
 		}},
-		"cloudevents": {natspub.Headers{CloudEvents: ce}, said(), map[string]string{
+		"cloudevents": {wire.Headers{CloudEvents: ce}, said(), map[string]string{
 			"Outbox-Correlation-Id": "checkout 7 €", "ce-correlationid": "checkout%207%20%E2%82%AC", "ce-causationid": "order-6", "x-user": "u7",
 			"content-type": "", "ce-datacontenttype": "text/plain", "ce-region": "gr%C3%B6%C3%9Fe", "ce-id": said().Event.ID.String(), "ce-Not_One": "",
 		}},
-		"minimal cloudevents": {natspub.Headers{CloudEvents: ce, Minimal: true}, said(), map[string]string{
+		"minimal cloudevents": {wire.Headers{CloudEvents: ce, Minimal: true}, said(), map[string]string{
 			"ce-correlationid": "", "ce-causationid": "", "ce-region": "", "x-user": "",
 		}},
-		"far time": {natspub.Headers{Full: true, CloudEvents: ce}, changedTime(time.Date(294276, 12, 31, 0, 0, 0, 0, time.UTC)), map[string]string{"Outbox-Recorded-At": "", "ce-time": ""}},
-		"old time": {natspub.Headers{Full: true, CloudEvents: ce}, changedTime(time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC)), map[string]string{"Outbox-Recorded-At": "", "ce-time": ""}},
-		"nothing said": {natspub.Headers{CloudEvents: ce}, newMessage(1, "s", `{}`), map[string]string{
+		"far time": {wire.Headers{Full: true, CloudEvents: ce}, changedTime(time.Date(294276, 12, 31, 0, 0, 0, 0, time.UTC)), map[string]string{"Outbox-Recorded-At": "", "ce-time": ""}},
+		"old time": {wire.Headers{Full: true, CloudEvents: ce}, changedTime(time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC)), map[string]string{"Outbox-Recorded-At": "", "ce-time": ""}},
+		"nothing said": {wire.Headers{CloudEvents: ce}, newMessage(1, "s", `{}`), map[string]string{
 			"Outbox-Correlation-Id": "", "Outbox-Causation-Id": "", "ce-correlationid": "", "ce-causationid": "",
 		}},
 	} {
@@ -97,8 +97,8 @@ func TestHeadersThatSteerTheServerAreRefused(t *testing.T) {
 			b := setup(t, 1)
 			bad, fine := newMessage(1, "a", `{}`), newMessage(2, "b", `{}`)
 			bad.Event.Headers = map[string]string{name: "all"}
-			outcomes := b.trySend(t, natspub.Headers{}, nil, bad, fine)
-			if o := outcomes[0]; o.Kind != delivery.Permanent || !errors.Is(o.Err, natspub.ErrHeader) {
+			outcomes := b.trySend(t, wire.Headers{}, nil, bad, fine)
+			if o := outcomes[0]; o.Kind != delivery.Permanent || !errors.Is(o.Err, wire.ErrHeader) {
 				t.Errorf("outcome %+v", o)
 			}
 			if outcomes[1].Kind != delivery.Published {
@@ -121,7 +121,7 @@ func TestABodyIsNotEncodedTwice(t *testing.T) {
 	for name, want := range map[string]string{"content-encoding": "br", "x-other": "zstd"} {
 		m := newMessage(1, "a", strings.Repeat("x", 1000))
 		m.Event.Headers = map[string]string{name: "br"}
-		got := setup(t, 1).sent(t, natspub.Headers{}, c, m)
+		got := setup(t, 1).sent(t, wire.Headers{}, c, m)
 		var encodings []string
 		for header, values := range got {
 			if strings.EqualFold(header, codec.Header) {

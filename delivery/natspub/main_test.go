@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/leaks"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -39,7 +39,7 @@ func setup(t *testing.T, nodes int, changes ...func(*jetstream.StreamConfig)) bu
 
 func connect(t *testing.T, server *natstest.Server) *nats.Conn {
 	t.Helper()
-	nc, err := natspub.Connect(server.URL(), t.Name(), logger(t))
+	nc, err := wire.Connect(server.URL(), t.Name(), logger(t))
 	if err != nil {
 		t.Fatal(err)
 	}

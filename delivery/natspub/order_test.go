@@ -11,6 +11,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // Message by message the order of the whole partition is kept by waiting for each answer: when one stays out, nothing behind it
@@ -41,7 +42,7 @@ func TestABufferingConnectionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if _, err := natspub.NewFenced(nc, natspub.FencedConfig{}); !errors.Is(err, natspub.ErrConfig) || !strings.Contains(err.Error(), "ReconnectBufSize") {
+	if _, err := natspub.NewFenced(nc, natspub.FencedConfig{}); !errors.Is(err, wire.ErrConfig) || !strings.Contains(err.Error(), "ReconnectBufSize") {
 		t.Errorf("a connection with a reconnect buffer: %v", err)
 	}
 }

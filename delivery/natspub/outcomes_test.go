@@ -13,6 +13,7 @@ import (
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -25,7 +26,7 @@ func TestMessagesCarryTheirHeadersAndBody(t *testing.T) {
 	m.Event.RecordedAt = time.Now()
 	m.Event.TraceParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	m.Event.Headers = map[string]string{"x-user": "7\r\nNats-Rollup: all", "x-secret": "no"}
-	w := b.worker(t, 3, 7, natspub.FencedConfig{Shape: natspub.Shape{Headers: natspub.Headers{Full: true, Forward: []string{"x-user"}}}})
+	w := b.worker(t, 3, 7, natspub.FencedConfig{Shape: wire.Shape{Headers: wire.Headers{Full: true, Forward: []string{"x-user"}}}})
 	w.take(t)
 	outcomes := w.publish(t, m)
 	if outcomes[0].Kind != delivery.Published || outcomes[0].StreamSequence != 3 {
@@ -162,7 +163,7 @@ func TestALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
 	if got, want := kinds(outcomes), []delivery.Kind{delivery.Unresolved, delivery.Unresolved}; !slices.Equal(got, want) {
 		t.Fatalf("outcomes %v, want %v", got, want)
 	}
-	if err := outcomes[0].Err; !strings.HasSuffix(err.Error(), "not connected to NATS") || natspub.Reason(err) != condition.BrokerAway {
+	if err := outcomes[0].Err; !strings.HasSuffix(err.Error(), "not connected to NATS") || wire.Reason(err) != condition.BrokerAway {
 		t.Errorf("without a connection it says %q", err)
 	}
 	if _, err := w.Extent(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "not connected to NATS") {
@@ -205,13 +206,4 @@ func TestNothingIsSentUnderAnEndedLease(t *testing.T) {
 			t.Errorf("%d messages are stored", n)
 		}
 	})
-}
-
-func TestReservedHeadersAreNotForwarded(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"Nats-Msg-Id", "nats-rollup", "Outbox-Epoch", "", "a b", "a:b", "a\r\nb"} {
-		if err := (natspub.Headers{Forward: []string{name}}).Validate(); !errors.Is(err, natspub.ErrConfig) {
-			t.Errorf("%q: %v", name, err)
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -172,10 +173,10 @@ func (r record) end(at uint64) uint64 {
 var errRecord = errors.New("unreadable control record")
 
 // recordOf reads a control message.
-func recordOf(m storedMessage, subject string) (record, error) {
-	r, err := parseRecord(m.body)
+func recordOf(m wire.RawMessage, subject string) (record, error) {
+	r, err := parseRecord(m.Body)
 	if err != nil {
-		return r, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, m.sequence, subject, err)
+		return r, fmt.Errorf("%w: message %d on %s: %w", delivery.ErrConfiguration, m.Sequence, subject, err)
 	}
 	return r, nil
 }
@@ -227,8 +228,8 @@ func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
 // lastRecord reads the last record on a control subject: where it lies, and where the
 // last watermark does, or the last batch ends.
 func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, at, kept uint64, err error) {
-	m, err := f.api.last(ctx, subject)
-	at = m.sequence
+	m, err := f.api.Last(ctx, subject)
+	at = m.Sequence
 	if err != nil || at == 0 {
 		return found, at, at, err
 	}
@@ -254,25 +255,25 @@ func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uin
 			break
 		}
 		ask, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
-		m, err := f.api.next(ask, subject, last+1)
+		m, err := f.api.Next(ask, subject, last+1)
 		cancel()
 		if err != nil {
 			return after, nil, err
 		}
-		if m.sequence == 0 {
+		if m.Sequence == 0 {
 			return after, nil, fmt.Errorf("%w: stream %s gives no record of partition %d behind %d, and must have one", delivery.ErrOutage, f.cfg.Stream, id, last)
 		}
-		if m.sequence >= before {
+		if m.Sequence >= before {
 			break
 		}
 		found, err := recordOf(m, subject)
 		if err != nil {
 			return after, nil, err
 		}
-		if found.end(m.sequence) >= before {
+		if found.end(m.Sequence) >= before {
 			break
 		}
-		last = m.sequence
+		last = m.Sequence
 		switch found.Kind {
 		case kindBatch:
 			var held part

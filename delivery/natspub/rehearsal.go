@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/partition"
 )
@@ -15,7 +16,7 @@ import (
 type RehearsalConfig struct {
 	Stream string
 	// Shape says how an event becomes a message.
-	Shape Shape
+	Shape wire.Shape
 	// MaxMessageSize is the most that headers and body may have, in bytes; 0 or below: as much as the server takes.
 	MaxMessageSize int
 }
@@ -25,14 +26,14 @@ type RehearsalConfig struct {
 type Rehearsal struct {
 	nc    *nats.Conn
 	cfg   RehearsalConfig
-	build builder
+	build wire.Builder
 	log   *slog.Logger
 }
 
 // NewRehearsal returns a publisher that publishes nothing. Each message is logged
 // at level debug.
 func NewRehearsal(nc *nats.Conn, cfg RehearsalConfig, log *slog.Logger) (*Rehearsal, error) {
-	build, err := newBuilder(cfg.Shape)
+	build, err := wire.NewBuilder(cfg.Shape)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +83,11 @@ func (r *Rehearsal) judge(b delivery.Batch) []delivery.Outcome {
 			outcomes[i] = delivery.Outcome{Kind: delivery.Behind}
 			continue
 		}
-		msg := r.build.message(m)
-		size := headerSize(msg.Header) + len(msg.Data)
-		err := r.build.Headers.check(m.Event)
+		msg := r.build.Message(m)
+		size := wire.HeaderSize(msg.Header) + len(msg.Data)
+		err := r.build.Headers.Check(m.Event)
 		if err == nil {
-			err = checkSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream)
+			err = wire.CheckSize(size, r.nc.MaxPayload(), r.cfg.MaxMessageSize, r.cfg.Stream)
 		}
 		if err != nil {
 			outcomes[i] = delivery.Outcome{Kind: delivery.Permanent, Err: err}
@@ -98,4 +99,9 @@ func (r *Rehearsal) judge(b delivery.Batch) []delivery.Outcome {
 			"subject", msg.Subject, "bytes", size)
 	}
 	return outcomes
+}
+
+// Capabilities implements delivery.Publisher.
+func (r *Rehearsal) Capabilities() delivery.Capabilities {
+	return r.build.Capabilities(r.nc, r.cfg.MaxMessageSize, r.cfg.Stream)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/message"
 )
 
@@ -17,10 +18,10 @@ import (
 // past the live ones. It implements replay.Publisher.
 type Shadow struct {
 	cfg     ShadowConfig
-	build   builder
-	writers *writers
+	build   wire.Builder
+	writers *wire.WriterPool
 	nc      *nats.Conn
-	api     api
+	api     wire.StreamAPI
 	filter  string
 }
 
@@ -33,27 +34,27 @@ type ShadowConfig struct {
 	// APIPrefix is as in StreamConfig.
 	APIPrefix string
 	// Shape is that of the live messages; its subject stands behind the prefix.
-	Shape Shape
+	Shape wire.Shape
 	// MaxMessageSize is the stream's own limit, in bytes; 0 or below: none.
 	MaxMessageSize int
 }
 
 // NewShadow returns a publisher on a connection made by Connect.
 func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
-	shape, err := cfg.Shape.withDefaults()
+	shape, err := cfg.Shape.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if shape.Subject, err = ParseSubject(cfg.Prefix + "." + shape.Subject.String()); err != nil {
+	if shape.Subject, err = wire.ParseSubject(cfg.Prefix + "." + shape.Subject.String()); err != nil {
 		return nil, err
 	}
-	build, err := newBuilder(shape)
+	build, err := wire.NewBuilder(shape)
 	if err != nil {
 		return nil, err
 	}
 	return &Shadow{
-		cfg: cfg, build: build, writers: newWriters(build), nc: nc,
-		api: newAPI(nc, cfg.APIPrefix, cfg.Stream, defaultAckTimeout), filter: cfg.Prefix + ".>",
+		cfg: cfg, build: build, writers: wire.NewWriterPool(build), nc: nc,
+		api: wire.NewStreamAPI(nc, cfg.APIPrefix, cfg.Stream, wire.DefaultAckTimeout), filter: cfg.Prefix + ".>",
 	}, nil
 }
 
@@ -84,30 +85,30 @@ func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []del
 const shadowInFlight = 512
 
 func (s *Shadow) send(ctx context.Context, m delivery.Message) delivery.Outcome {
-	if err := s.build.Headers.check(m.Event); err != nil {
+	if err := s.build.Headers.Check(m.Event); err != nil {
 		return delivery.Outcome{Kind: delivery.Permanent, Err: err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, defaultAckTimeout)
+	ctx, cancel := context.WithTimeout(ctx, wire.DefaultAckTimeout)
 	defer cancel()
-	w := s.writers.get()
-	defer s.writers.put(w)
-	msg := w.message(m, s.build.body(m))
-	w.set(nats.MsgIdHdr, w.messageID(m))
-	if err := checkSize(headerSize(msg.Header)+len(msg.Data), s.nc.MaxPayload(), s.cfg.MaxMessageSize, s.cfg.Stream); err != nil {
+	w := s.writers.Get()
+	defer s.writers.Put(w)
+	msg := w.Message(m, s.build.Body(m))
+	w.Set(nats.MsgIdHdr, w.MessageID(m))
+	if err := wire.CheckSize(wire.HeaderSize(msg.Header)+len(msg.Data), s.nc.MaxPayload(), s.cfg.MaxMessageSize, s.cfg.Stream); err != nil {
 		return delivery.Outcome{Kind: delivery.Permanent, Err: err}
 	}
 	reply, err := s.nc.RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return classify(plainly(s.nc, err))
+		return wire.Classify(wire.Plainly(s.nc, err))
 	}
-	switch ans := parseAnswer(reply); {
-	case ans.err != nil:
-		return classify(ans.err)
-	case ans.stream != s.cfg.Stream:
+	switch ans := wire.ParseAnswer(reply); {
+	case ans.Err != nil:
+		return wire.Classify(ans.Err)
+	case ans.Stream != s.cfg.Stream:
 		return delivery.Outcome{Err: fmt.Errorf("%w: subject %s is acknowledged by stream %q, not by %q (--stream)",
-			delivery.ErrConfiguration, msg.Subject, ans.stream, s.cfg.Stream)}
+			delivery.ErrConfiguration, msg.Subject, ans.Stream, s.cfg.Stream)}
 	default:
-		return delivery.Outcome{Kind: delivery.Published, StreamSequence: ans.sequence, Duplicate: ans.duplicate}
+		return delivery.Outcome{Kind: delivery.Published, StreamSequence: ans.Sequence, Duplicate: ans.Duplicate}
 	}
 }
 
@@ -123,9 +124,9 @@ const (
 // position; 0: nothing is behind them.
 func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error) {
 	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
-	ask, cancel := context.WithTimeout(ctx, defaultAckTimeout)
+	ask, cancel := context.WithTimeout(ctx, wire.DefaultAckTimeout)
 	defer cancel()
-	switch info, err := s.api.info(ask); {
+	switch info, err := s.api.Info(ask); {
 	case err != nil:
 		return nil, 0, err
 	case info.State.LastSeq < after:
@@ -137,33 +138,38 @@ func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (stor
 			return nil, 0, err
 		}
 		for _, m := range found {
-			if m.sequence == 0 {
+			if m.Sequence == 0 {
 				return stored, 0, nil
 			}
-			sequence, err := strconv.ParseInt(m.header.Get(message.HeaderSequence), 10, 64)
+			sequence, err := strconv.ParseInt(m.Header.Get(message.HeaderSequence), 10, 64)
 			if err != nil {
-				return nil, 0, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", m.sequence, s.filter, message.HeaderSequence, m.header.Get(message.HeaderSequence))
+				return nil, 0, fmt.Errorf("message %d under %s is not of a replay: header %s is %q", m.Sequence, s.filter, message.HeaderSequence, m.Header.Get(message.HeaderSequence))
 			}
-			if m.header.Get(message.HeaderGeneration) == of {
-				stored[sequence] = m.sequence
+			if m.Header.Get(message.HeaderGeneration) == of {
+				stored[sequence] = m.Sequence
 			}
-			after = m.sequence
+			after = m.Sequence
 		}
 	}
 	return stored, after, nil
 }
 
 // ahead asks for the first message under the prefix at or behind each of the next positions: so none up to the last answer's is missing.
-func (s *Shadow) ahead(ctx context.Context, from uint64) ([]storedMessage, error) {
+func (s *Shadow) ahead(ctx context.Context, from uint64) ([]wire.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	asking, ctx := errgroup.WithContext(ctx)
-	found := make([]storedMessage, askedBeside)
+	found := make([]wire.RawMessage, askedBeside)
 	for i := range found {
 		asking.Go(func() (err error) {
-			found[i], err = s.api.next(ctx, s.filter, from+uint64(i))
+			found[i], err = s.api.Next(ctx, s.filter, from+uint64(i))
 			return err
 		})
 	}
 	return found, asking.Wait()
+}
+
+// Capabilities says what server and stream can do now.
+func (s *Shadow) Capabilities() delivery.Capabilities {
+	return s.build.Capabilities(s.nc, s.cfg.MaxMessageSize, s.cfg.Stream)
 }

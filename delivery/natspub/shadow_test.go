@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/message"
 )
 
@@ -40,7 +41,7 @@ func TestAShadowIsToldWhatItStored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shadow, err := natspub.NewShadow(b.nc, natspub.ShadowConfig{Prefix: "events.replay.1", Stream: natspub.DefaultStream})
+	shadow, err := natspub.NewShadow(b.nc, natspub.ShadowConfig{Prefix: "events.replay.1", Stream: streams.DefaultStream})
 	if err != nil {
 		t.Fatal(err)
 	}

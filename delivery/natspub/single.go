@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/partition"
 )
@@ -97,16 +99,16 @@ func (r *fencedRun) record(ctx context.Context, kind string, parts []part) (at u
 		Kind: kind, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(), Parts: parts, Lives: r.session.lives,
 	}, r.session.last))
 	switch {
-	case ans.err != nil && kind == kindAnnouncement && (refusal(ans.err) == codeStreamFull || slices.Contains(codesNoRoom, refusal(ans.err))):
-		r.give(false, ans.err) // nothing was stored
-	case ans.err != nil:
-		r.lost(denied, ans.err)
-	case ans.stream != r.cfg.Stream:
-		r.fail(r.foreign(r.subject, ans.stream))
+	case ans.Err != nil && kind == kindAnnouncement && (wire.Refusal(ans.Err) == wire.CodeStreamFull || wire.NoRoom(wire.Refusal(ans.Err))):
+		r.give(false, ans.Err) // nothing was stored
+	case ans.Err != nil:
+		r.lost(denied, ans.Err)
+	case ans.Stream != r.cfg.Stream:
+		r.fail(r.foreign(r.subject, ans.Stream))
 	default:
-		r.session.wrote(ans.sequence)
-		r.session.last = ans.sequence
-		return ans.sequence, true
+		r.session.wrote(ans.Sequence)
+		r.session.last = ans.Sequence
+		return ans.Sequence, true
 	}
 	return 0, false
 }
@@ -114,35 +116,35 @@ func (r *fencedRun) record(ctx context.Context, kind string, parts []part) (at u
 // single stores one message and returns where it lies; 0: it was refused for what is in it, or the run has failed.
 func (r *fencedRun) single(ctx context.Context, i int) uint64 {
 	denied := r.nc.LastError()
-	ans := r.exchange(ctx, func(_, reply string) error {
-		w := r.writers.get()
-		defer r.writers.put(w)
-		msg := w.message(r.batch.Messages[i], r.bodies[i])
-		w.set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(r.session.last, 10))
-		w.set(jetstream.ExpectedLastSubjSeqSubjHeader, r.subject)
-		w.set(jetstream.ExpectedStreamHeader, r.cfg.Stream)
+	ans := r.answers.Exchange(ctx, func(_, reply string) error {
+		w := r.writers.Get()
+		defer r.writers.Put(w)
+		msg := w.Message(r.batch.Messages[i], r.bodies[i])
+		w.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(r.session.last, 10))
+		w.Set(jetstream.ExpectedLastSubjSeqSubjHeader, r.subject)
+		w.Set(jetstream.ExpectedStreamHeader, r.cfg.Stream)
 		msg.Reply = reply
 		return r.nc.PublishMsg(msg)
 	})
-	code := refusal(ans.err)
+	code := wire.Refusal(ans.Err)
 	switch {
-	case ans.err == nil && ans.stream == r.cfg.Stream:
-		return ans.sequence
-	case ans.err == nil:
-		r.fail(r.foreign(r.subject, ans.stream))
-	case code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject || code == codeStreamFull && perSubject(ans.err):
+	case ans.Err == nil && ans.Stream == r.cfg.Stream:
+		return ans.Sequence
+	case ans.Err == nil:
+		r.fail(r.foreign(r.subject, ans.Stream))
+	case wire.OfMessage(code) || code == wire.CodeStreamFull && perSubject(ans.Err):
 		if !r.unfit(ctx) { // then it is the message's fault
-			r.refuse(i, delivery.Outcome{Kind: orRetry(classify(ans.err).Kind), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, ans.err)})
+			r.refuse(i, delivery.Outcome{Kind: orRetry(wire.Classify(ans.Err).Kind), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, ans.Err)})
 		}
 	default:
-		r.lost(denied, ans.err)
+		r.lost(denied, ans.Err)
 	}
 	return 0
 }
 
 // lost ends the run: something may be stored that no record names, which a takeover finds out.
 func (r *fencedRun) lost(denied, err error) {
-	if isConfiguration(err) {
+	if wire.IsConfiguration(err) {
 		r.fail(fmt.Errorf("%w: %w", delivery.ErrConfiguration, err))
 		return
 	}
@@ -156,25 +158,25 @@ func (f *Fenced) stored(ctx context.Context, p part) (part, uint64, error) {
 	defer cancel()
 	named := p.messages()
 	end := named[len(named)-1].StreamSequence
-	m, err := f.api.next(ctx, ">", end)
+	m, err := f.api.Next(ctx, ">", end)
 	p.Batch = false
-	if err != nil || m.sequence == end && is(named[len(named)-1], entryOf("", m.header, end)) { // where the last one is, all are
+	if err != nil || m.Sequence == end && is(named[len(named)-1], streams.EntryOf("", m.Header, end)) { // where the last one is, all are
 		return p, end, err
 	}
-	other, behind := end+1, m.sequence > end // the first position of another message: each behind it is another's, too
+	other, behind := end+1, m.Sequence > end // the first position of another message: each behind it is another's, too
 	for low, high := p.First, end; low <= high; {
 		middle := low + (high-low)/2
-		m, err := f.api.next(ctx, ">", middle)
+		m, err := f.api.Next(ctx, ">", middle)
 		if err != nil {
 			return p, 0, err
 		}
-		within := m.sequence > 0 && m.sequence <= end
-		if within && is(named[m.sequence-p.First], entryOf("", m.header, m.sequence)) {
-			low = m.sequence + 1
+		within := m.Sequence > 0 && m.Sequence <= end
+		if within && is(named[m.Sequence-p.First], streams.EntryOf("", m.Header, m.Sequence)) {
+			low = m.Sequence + 1
 			continue
 		}
 		if within {
-			other, behind = m.sequence, true
+			other, behind = m.Sequence, true
 		}
 		high = middle - 1
 	}
@@ -275,8 +277,8 @@ func (f *Fenced) readPositions(ctx context.Context, from, before uint64) ([]gaps
 	asking, ask := errgroup.WithContext(ctx)
 	for i := range read {
 		asking.Go(func() error {
-			m, err := f.api.get(ask, map[string]any{"seq": from + uint64(i)})
-			read[i] = entryOf("", m.header, m.sequence)
+			m, err := f.api.At(ask, from+uint64(i))
+			read[i] = streams.EntryOf("", m.Header, m.Sequence)
 			return err
 		})
 	}

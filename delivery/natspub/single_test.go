@@ -12,6 +12,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/lease/leasetest"
 )
@@ -67,7 +68,7 @@ func TestLittleIsStoredOneByOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	subject := first.Header.Get(jetstream.ExpectedLastSubjSeqSubjHeader)
-	if first.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != "2" || subject != (natspub.Control{}).Subject(3) {
+	if first.Header.Get(jetstream.ExpectedLastSubjSeqHeader) != "2" || subject != (streams.Control{}).Subject(3) {
 		t.Errorf("it expects %v", first.Header)
 	}
 	for _, at := range []uint64{2, 6} { // who does not know announcements, or a batch by its beginning, must not read one

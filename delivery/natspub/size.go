@@ -2,25 +2,22 @@ package natspub
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
-// mostInFile is what a stream in files takes of headers and body, in bytes: the server refuses to write a record above 32 MiB
-// (rlBadThresh in its filestore.go), and counts that as a failure of the disk, not of the message.
-const mostInFile = 32<<20 - 8<<10
-
 // A record has at most baseRecord bytes, headers included, and for each event that it names eachRecord, or eachPlace where each has a place
-// of its own. One of an event fits into leastRecord.
+// of its own.
 const (
-	baseRecord  = 768
-	eachRecord  = 48
-	eachPlace   = 160
-	leastRecord = 1 << 10
+	baseRecord = 768
+	eachRecord = 48
+	eachPlace  = 160
 )
 
 // roomForRecord counts the events that a record may name, of so many bytes each, so that server and stream take it.
@@ -37,45 +34,33 @@ func (f *Fenced) roomForRecord(each int64) int {
 
 // checkRecord refuses a record that cannot be sent: the last one is copied as it is, whatever the limits were when it was written.
 func (f *Fenced) checkRecord(msg *nats.Msg) error {
-	size := headerSize(msg.Header) + len(msg.Data)
-	if err := checkSize(size, f.nc.MaxPayload(), f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream); err != nil {
-		return fmt.Errorf("%w: the partition's last record on %s cannot be written again: %w; raise the limit to at least %d", ErrStreamUnfit, msg.Subject, err, size)
-	}
-	return nil
-}
-
-// checkSize compares a message with the limits of server and stream, so that it
-// fails by itself and not with its neighbours.
-func checkSize(size int, server int64, stream int, name string) error {
-	switch {
-	case server > 0 && int64(size) > server:
-		return fmt.Errorf("%w: message of %d bytes, the server's max_payload is %d", delivery.ErrPayloadTooLarge, size, server)
-	case stream > 0 && size > stream:
-		return fmt.Errorf("%w: message of %d bytes, stream %s takes at most %d (max_msg_size, or what its files can hold)", delivery.ErrPayloadTooLarge, size, name, stream)
+	size := wire.HeaderSize(msg.Header) + len(msg.Data)
+	if err := wire.CheckSize(size, f.nc.MaxPayload(), f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream); err != nil {
+		return fmt.Errorf("%w: the partition's last record on %s cannot be written again: %w; raise the limit to at least %d", wire.ErrStreamUnfit, msg.Subject, err, size)
 	}
 	return nil
 }
 
 // check compares a message of about that size with the limits: one that may be too
 // large is made, to know its size. Headers that cannot be sent are refused.
-func (r *fencedRun) check(m delivery.Message, b body, about int) error {
-	if err := r.build.Headers.check(m.Event); err != nil {
+func (r *fencedRun) check(m delivery.Message, b wire.Content, about int) error {
+	if err := r.build.Headers.Check(m.Event); err != nil {
 		return err
 	}
 	limits := func(size int) error {
-		return checkSize(size, r.nc.MaxPayload(), r.seen.most(r.cfg.MaxMessageSize), r.cfg.Stream)
+		return wire.CheckSize(size, r.nc.MaxPayload(), r.seen.most(r.cfg.MaxMessageSize), r.cfg.Stream)
 	}
 	if limits(about) == nil {
 		return nil
 	}
 	r.tight = true
-	w := r.writers.get()
-	defer r.writers.put(w)
+	w := r.writers.Get()
+	defer r.writers.Put(w)
 	more := batchHeaderSize
 	if r.steps() {
 		more = r.singleHeaderSize()
 	}
-	return limits(headerSize(w.message(m, b).Header) + len(b.data) + more)
+	return limits(wire.HeaderSize(w.Message(m, b).Header) + len(b.Data) + more)
 }
 
 // batchHeaderSize is about what the headers of a batch add to a message, in bytes.
@@ -87,71 +72,38 @@ func (r *fencedRun) singleHeaderSize() int {
 	return names + 3*len(": \r\n") + sequence + len(r.subject) + len(r.cfg.Stream)
 }
 
-// LargestMessage is the largest message that a stream of that configuration takes, headers and body, in bytes; 0: any.
-func LargestMessage(s jetstream.StreamConfig) int {
-	switch largest := int(s.MaxMsgSize); {
-	case s.Storage == jetstream.MemoryStorage:
-		return max(0, largest)
-	case largest > 0:
-		return min(largest, mostInFile)
-	default:
-		return mostInFile
-	}
-}
-
-// largePayload is above which payloads are compressed one at a time, in bytes: the memory that it takes is a multiple.
-const largePayload = 1 << 20
-
-// oneAtATime holds up who compresses a large payload while another one is.
-type oneAtATime struct{ mu sync.Mutex }
-
-func (o *oneAtATime) lock(size int) (unlock func()) {
-	if size <= largePayload {
-		return func() {}
-	}
-	o.mu.Lock()
-	return o.mu.Unlock
-}
-
-// largest is the largest payload that server and stream could take, and whose limit that is; 0 where it may become shorter.
-func (b builder) largest(server int64, stream int, name string) (bytes int64, limit string) {
-	switch {
-	case b.Compressor != nil:
-		return 0, ""
-	case stream > 0 && (server <= 0 || int64(stream) < server):
-		return int64(stream), fmt.Sprintf("stream %s takes messages of at most %d", name, stream)
-	default:
-		return max(0, server), fmt.Sprintf("the server's max_payload is %d", server)
-	}
-}
-
-// copies is how many more copies of a payload are held until it is acknowledged.
-func (b builder) copies() int {
-	if b.Compressor != nil {
-		return 1
-	}
-	return 0
-}
-
-// capabilities are those of a publisher of such messages.
-func (b builder) capabilities(nc *nats.Conn, most int, stream string) delivery.Capabilities {
-	largest, limit := b.largest(nc.MaxPayload(), most, stream)
-	return delivery.Capabilities{Largest: largest, Limit: limit, Copies: b.copies()}
-}
-
 // Capabilities implements delivery.Publisher.
 func (f *Fenced) Capabilities() delivery.Capabilities {
-	can := f.build.capabilities(f.nc, f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream)
+	can := f.build.Capabilities(f.nc, f.seen.most(f.cfg.MaxMessageSize), f.cfg.Stream)
 	can.Steps = f.steps()
 	return can
 }
 
-// Capabilities implements delivery.Publisher.
-func (r *Rehearsal) Capabilities() delivery.Capabilities {
-	return r.build.capabilities(r.nc, r.cfg.MaxMessageSize, r.cfg.Stream)
+// seen keeps the last known settings of a stream, which may change at any time.
+type seen struct {
+	largest atomic.Int64 // message, in bytes; 0: any
+	keep    atomic.Bool  // records must say that they never expire
+	batches atomic.Bool  // it takes atomic batches
+	singles atomic.Int64 // messages of a partition that are stored one by one where it does
 }
 
-// Capabilities says what server and stream can do now.
-func (s *Shadow) Capabilities() delivery.Capabilities {
-	return s.build.capabilities(s.nc, s.cfg.MaxMessageSize, s.cfg.Stream)
+// of reads an extent from what the server says of the stream, and notes its settings.
+func (s *seen) of(info jetstream.StreamInfo, needs streams.Needs) delivery.Extent {
+	unfit := needs.Unmet(info.Config)
+	if unfit == nil { // a limit under which nothing is published fails no message
+		s.largest.Store(int64(streams.LargestMessage(info.Config)))
+	}
+	s.keep.Store(info.Config.MaxAge > 0 && info.Config.AllowMsgTTL)
+	return delivery.Extent{
+		First: info.State.FirstSeq, Last: info.State.LastSeq, Created: info.Created, MaxAge: info.Config.MaxAge, Unfit: unfit,
+	}
+}
+
+// most is the largest message that the stream takes, at most as large as that; 0: any.
+func (s *seen) most(than int) int {
+	largest := int(s.largest.Load())
+	if than > 0 && (largest == 0 || than < largest) {
+		return than
+	}
+	return largest
 }

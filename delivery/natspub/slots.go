@@ -2,8 +2,9 @@ package natspub
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
+
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 const (
@@ -53,25 +54,18 @@ func (s *slots) enter(ctx context.Context) bool {
 }
 
 // leave gives a slot back, with what the answer was.
-func (s *slots) leave(ans answer) {
+func (s *slots) leave(ans wire.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used--
 	close(s.freed)
 	s.freed = make(chan struct{})
 	switch {
-	case refusal(ans.err) == codeBatchTooMany:
+	case wire.Refusal(ans.Err) == wire.CodeBatchTooMany:
 		s.most, s.admitted, s.short = max(1, s.most/2), 0, false
-	case ans.err == nil && s.short:
+	case ans.Err == nil && s.short:
 		if s.admitted++; s.admitted >= roomier {
 			s.most, s.admitted, s.short = min(s.most+1, max(s.of, mostSlots)), 0, false
 		}
 	}
-}
-
-// crowded waits before a batch is sent again for which the stream had no room: longer with each attempt, and by chance, so that those
-// who wait do not come together. False means that ctx ended.
-func crowded(ctx context.Context, attempts int) bool {
-	most := min(retryLeast<<min(attempts, 10), retryMost)
-	return rest(ctx, rand.N(most)+retryLeast) // jitter, not a secret
 }

@@ -3,10 +3,12 @@ package natspub
 import (
 	"context"
 	"testing"
+
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // fill takes all slots, gives them back with an answer, and returns how many there were.
-func fill(t *testing.T, s *slots, ans answer) (n int) {
+func fill(t *testing.T, s *slots, ans wire.Answer) (n int) {
 	t.Helper()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -25,29 +27,29 @@ func TestSlotsFollowWhatTheStreamAdmits(t *testing.T) {
 	t.Parallel()
 	share := 4
 	s := newSlots(func() int { return share })
-	full := answer{err: errTooMany}
-	if n := fill(t, s, answer{err: errNotSent}); n != 4 {
+	full := wire.Answer{Err: &wire.APIError{ErrCode: wire.CodeBatchTooMany}}
+	if n := fill(t, s, wire.Answer{Err: errNotSent}); n != 4 {
 		t.Errorf("it begins with %d, want its share", n)
 	}
 	if !s.enter(t.Context()) {
 		t.Fatal("no slot")
 	}
 	s.leave(full)
-	if n := fill(t, s, answer{err: errNotSent}); n != 2 {
+	if n := fill(t, s, wire.Answer{Err: errNotSent}); n != 2 {
 		t.Errorf("refused once it takes %d, want half", n)
 	}
 	fill(t, s, full)
-	if n := fill(t, s, answer{err: errNotSent}); n != 1 {
+	if n := fill(t, s, wire.Answer{Err: errNotSent}); n != 1 {
 		t.Errorf("refused again and again it takes %d, want one", n)
 	}
 	for range 3 * roomier {
-		fill(t, s, answer{})
+		fill(t, s, wire.Answer{})
 	}
-	if n := fill(t, s, answer{err: errNotSent}); n < 3 || n > mostSlots {
+	if n := fill(t, s, wire.Answer{Err: errNotSent}); n < 3 || n > mostSlots {
 		t.Errorf("after many batches it takes %d, want more", n)
 	}
 	share = 2
-	if n := fill(t, s, answer{err: errNotSent}); n != 2 {
+	if n := fill(t, s, wire.Answer{Err: errNotSent}); n != 2 {
 		t.Errorf("with a new share it takes %d, want that", n)
 	}
 }
@@ -60,9 +62,9 @@ func TestSlotsGrowOnlyWhereTheyAreShort(t *testing.T) {
 		if !s.enter(t.Context()) {
 			t.Fatal("no slot")
 		}
-		s.leave(answer{})
+		s.leave(wire.Answer{})
 	}
-	if n := fill(t, s, answer{}); n != 2 {
+	if n := fill(t, s, wire.Answer{}); n != 2 {
 		t.Errorf("it takes %d, want its share", n)
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // Publish implements delivery.Publisher: one atomic batch of each partition, which the
@@ -57,7 +57,7 @@ func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcom
 func (f *Fenced) run(b delivery.Batch) *fencedRun {
 	r := &fencedRun{
 		Fenced: f, batch: b, subject: f.cfg.Control.Subject(b.Lease.Partition),
-		bodies: make([]body, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
+		bodies: make([]wire.Content, len(b.Messages)), outcomes: make([]delivery.Outcome, len(b.Messages)),
 		held: map[string]int{},
 	}
 	if r.session, _ = b.Session.(*session); r.session == nil {
@@ -72,7 +72,7 @@ type fencedRun struct {
 	batch    delivery.Batch
 	subject  string
 	session  *session
-	bodies   []body
+	bodies   []wire.Content
 	outcomes []delivery.Outcome
 	held     map[string]int // streams of which a message failed: which one
 	failed   bool           // nothing more may be sent
@@ -91,8 +91,8 @@ func (r *fencedRun) prepare() []int {
 		if r.waits(i) {
 			continue
 		}
-		b := r.build.body(m)
-		bytes := r.build.bound(m) + len(b.data) + r.singleHeaderSize()
+		b := r.build.Body(m)
+		bytes := r.build.Bound(m) + len(b.Data) + r.singleHeaderSize()
 		if err := r.check(m, b, bytes); err != nil {
 			r.refuse(i, delivery.Outcome{Kind: delivery.Permanent, Err: err})
 			continue
@@ -101,7 +101,7 @@ func (r *fencedRun) prepare() []int {
 			break
 		}
 		r.bodies[i] = b
-		if len(m.Event.Payload) > largePayload {
+		if len(m.Event.Payload) > wire.LargePayload {
 			r.batch.Messages[i].Event = m.Event.WithoutPayload() // it is not kept beside what was made of it
 		}
 		send = append(send, i)
@@ -164,7 +164,7 @@ func (r *fencedRun) step(ctx context.Context, indices []int) {
 			r.step(ctx, sent[:half])
 			r.step(ctx, r.sendable(sent[half:]))
 		default:
-			r.refuse(sent[0], delivery.Outcome{Kind: orRetry(classify(err).Kind), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, err)})
+			r.refuse(sent[0], delivery.Outcome{Kind: orRetry(wire.Classify(err).Kind), Err: fmt.Errorf("refused by stream %s: %w", r.cfg.Stream, err)})
 		}
 		indices = r.sendable(indices[len(sent):])
 	}
@@ -211,40 +211,40 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 			denied = r.nc.LastError()
 			ans = r.again(ctx, indices)
 		}
-		if ans.err == nil {
-			return indices, r.accept(indices, ans.answer), nil
+		if ans.Err == nil {
+			return indices, r.accept(indices, ans.Answer), nil
 		}
-		err = ans.err
-		code := refusal(err)
+		err = ans.Err
+		code := wire.Refusal(err)
 		switch {
 		case errors.Is(err, errNotSent):
 			continue
 		case !ans.alone:
 			unknown = unknown || code == 0
 			continue
-		case code == codeBadExpectedSequence:
+		case code == wire.CodeBadExpectedSequence:
 			return indices, r.resolve(ctx, indices), nil
-		case code == codeBatchTooMany: // nobody's fault; nothing of it was stored
-			crowded(ctx, n)
+		case code == wire.CodeBatchTooMany: // nobody's fault; nothing of it was stored
+			wire.PauseCrowded(ctx, n)
 			continue
-		case code == codeBatchNotEnabled: // it goes on message by message
+		case code == wire.CodeBatchNotEnabled: // it goes on message by message
 			_, _ = r.Extent(ctx)
 			r.give(unknown, err)
 			return indices, given, nil
-		case isConfiguration(err):
+		case wire.IsConfiguration(err):
 			r.fail(fmt.Errorf("%w: %w", delivery.ErrConfiguration, err))
 			return indices, given, nil
 		case r.denied(denied) != nil:
 			r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, r.denied(denied)))
 			return indices, given, nil
-		case code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject,
-			code == codeStreamFull && !unknown && perSubject(err),
-			code == codeBatchIncomplete && doubtful.confirmed(ctx, len(indices)):
+		case wire.OfMessage(code),
+			code == wire.CodeStreamFull && !unknown && perSubject(err),
+			code == wire.CodeBatchIncomplete && doubtful.confirmed(ctx, len(indices)):
 			if r.unfit(ctx) { // no message's fault
 				return indices, given, nil
 			}
 			return indices, refused, err
-		case code == codeStreamFull, slices.Contains(codesNoRoom, code):
+		case code == wire.CodeStreamFull, wire.NoRoom(code):
 			r.give(unknown, err)
 			return indices, given, nil
 		case !unknown && errors.Is(err, nats.ErrNoResponders) && r.unfit(ctx): // the stream has let go of the subject
@@ -256,13 +256,13 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 			r.give(true, err)
 			return indices, given, nil
 		}
-		pauseFor(ctx, n)
+		wire.Pause(ctx, n)
 	}
 }
 
 // perSubject tells whether a stream is full for one subject only.
 func perSubject(err error) bool {
-	var e *APIError
+	var e *wire.APIError
 	return errors.As(err, &e) && e.Description == "maximum messages per subject exceeded"
 }
 
@@ -271,7 +271,7 @@ func (r *fencedRun) give(unknown bool, err error) {
 	switch {
 	case err == nil, errors.Is(err, errNotSent) && !unknown:
 		r.fail(nil)
-	case unknown || refusal(err) == 0:
+	case unknown || wire.Refusal(err) == 0:
 		r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, err))
 	default:
 		r.fail(fmt.Errorf("%w: %w", delivery.ErrOutage, err))
@@ -290,7 +290,7 @@ func (r *fencedRun) unfit(ctx context.Context) bool {
 
 // denied returns a refusal of permission that came since the last error was
 // looked at.
-func (r *fencedRun) denied(before error) error { return permission(r.nc, before, "") }
+func (r *fencedRun) denied(before error) error { return wire.Permission(r.nc, before, "") }
 
 // goesOn tells whether anything may be sent: a handover does not wait for what was never
 // sent, that is the heir's.
@@ -301,7 +301,7 @@ func (r *fencedRun) share(indices []int) *share {
 	r.session.batch++
 	s := &share{run: r, indices: indices, denied: r.nc.LastError(), answered: make(chan shared, 1)}
 	for _, i := range indices {
-		s.bytes += len(r.bodies[i].data)
+		s.bytes += len(r.bodies[i].Data)
 	}
 	return s
 }
@@ -309,12 +309,12 @@ func (r *fencedRun) share(indices []int) *share {
 // again sends a batch once more, by itself and under an id of its own.
 func (r *fencedRun) again(ctx context.Context, indices []int) shared {
 	if !r.slots.enter(ctx) {
-		return shared{answer: answer{err: errNotSent}, alone: true}
+		return shared{Answer: wire.Answer{Err: errNotSent}, alone: true}
 	}
 	alone := []*share{{run: r, indices: indices}}
-	ans := r.exchange(ctx, func(opens, reply string) error { return r.write(alone, opens, reply) })
+	ans := r.answers.Exchange(ctx, func(opens, reply string) error { return r.write(alone, opens, reply) })
 	r.slots.leave(ans)
-	return shared{answer: ans, alone: true}
+	return shared{Answer: ans, alone: true}
 }
 
 // begins is the record that begins a batch of those messages. It comes first, so that it lies there whatever a server stores of a batch.
@@ -334,18 +334,18 @@ const (
 )
 
 // accept takes a positive answer: the batch lies behind its record, and ends there.
-func (r *fencedRun) accept(indices []int, ans answer) verdict {
-	if ans.stream != r.cfg.Stream {
-		r.fail(r.foreign(r.subject, ans.stream))
+func (r *fencedRun) accept(indices []int, ans wire.Answer) verdict {
+	if ans.Stream != r.cfg.Stream {
+		r.fail(r.foreign(r.subject, ans.Stream))
 		return given
 	}
-	at := ans.sequence - uint64(len(indices))
+	at := ans.Sequence - uint64(len(indices))
 	r.named.First = at + 1
 	r.session.wrote(at)
-	r.session.last, r.session.kept, r.session.parts = at, ans.sequence, []part{r.named}
+	r.session.last, r.session.kept, r.session.parts = at, ans.Sequence, []part{r.named}
 	for n, i := range indices {
 		r.outcomes[i] = delivery.Outcome{
-			Kind: delivery.Published, StreamSequence: r.named.First + uint64(n), FenceSequence: ans.sequence,
+			Kind: delivery.Published, StreamSequence: r.named.First + uint64(n), FenceSequence: ans.Sequence,
 		}
 	}
 	return stored
@@ -358,10 +358,10 @@ var errOldRecord = errors.New("the record before the one expected")
 func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 	for n := 1; ; n++ {
 		ask, cancel := context.WithTimeout(ctx, r.cfg.AckTimeout)
-		m, err := r.api.last(ask, r.subject)
+		m, err := r.api.Last(ask, r.subject)
 		cancel()
 		var found record
-		at := m.sequence
+		at := m.Sequence
 		if err == nil && at > 0 {
 			if found, err = recordOf(m, r.subject); err != nil {
 				r.fail(err)
@@ -376,7 +376,7 @@ func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 		switch {
 		case err != nil || at > 0 && at <= r.session.last: // no answer, or one of an old leader
 		case own && end == found.end(at):
-			return r.accept(indices, answer{sequence: end, stream: r.cfg.Stream})
+			return r.accept(indices, wire.Answer{Sequence: end, Stream: r.cfg.Stream})
 		case found.Epoch > r.batch.Lease.Epoch:
 			r.fail(fmt.Errorf("%w: epoch %d, ours is %d", delivery.ErrFenced, found.Epoch, r.batch.Lease.Epoch))
 			return given
@@ -384,7 +384,7 @@ func (r *fencedRun) resolve(ctx context.Context, indices []int) verdict {
 			r.fail(fmt.Errorf("%w: the last control record of the partition is not the one expected", delivery.ErrUnknown))
 			return given
 		}
-		if n >= takeAttempts || !pauseFor(ctx, n) {
+		if n >= takeAttempts || !wire.Pause(ctx, n) {
 			r.fail(fmt.Errorf("%w: %w: the stream gives an old control record, or none: %w", delivery.ErrUnknown, delivery.ErrOutage,
 				cmp.Or(err, context.Cause(ctx), errOldRecord)))
 			return given

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/postrider/postrider/delivery"
 )
 
@@ -20,18 +18,5 @@ func TestARunThatFailedSendsNothingMore(t *testing.T) {
 	run.fail(errors.New("no answer"))
 	if left := run.sendable([]int{0, 1}); len(left) != 0 {
 		t.Errorf("%v are sent behind an unknown outcome", left)
-	}
-}
-
-// Another stream on the subject, as at a leaf node, may refuse a message before its own stream has stored it.
-func TestAnotherStreamsAnswerIsNotTaken(t *testing.T) {
-	t.Parallel()
-	a, answered := &answers{prefix: "inbox.", waiting: map[uint64]receiver{}}, make(answerChannel, 2)
-	reply := a.expect(answered)
-	for _, said := range []string{`{"error":{"code":400,"err_code":10060,"description":"expected stream does not match"},"stream":"HERE","seq":0}`, `{"stream":"EVENTS","seq":7}`} {
-		a.receive(&nats.Msg{Subject: reply, Data: []byte(said)})
-	}
-	if ans := <-answered; ans.err != nil || ans.sequence != 7 {
-		t.Errorf("the answer is %+v, want that of its own stream", ans)
 	}
 }

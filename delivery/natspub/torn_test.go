@@ -14,6 +14,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/lease/leasetest"
@@ -51,7 +52,7 @@ func TestATornBatchIsNotStoredTwice(t *testing.T) {
 			t.Parallel()
 			s, b, room := cramped(t)
 			proxy := faultproxy.StartNATS(t, "nats://"+s.Addr().String())
-			nc, err := natspub.Connect(strings.Replace(proxy.URL(), "nats://", "nats://relay:relay@", 1), who, logger(t))
+			nc, err := wire.Connect(strings.Replace(proxy.URL(), "nats://", "nats://relay:relay@", 1), who, logger(t))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -59,13 +61,13 @@ func (f *Fenced) Trim(ctx context.Context, id partition.ID, of delivery.Session,
 	subject := f.cfg.Control.Subject(id)
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()
-	newest, err := f.api.last(ctx, subject)
+	newest, err := f.api.Last(ctx, subject)
 	if err != nil {
 		return false, err
 	}
-	oldest, err := f.api.next(ctx, subject, 1)
-	last = min(last, newest.sequence)
-	if err != nil || oldest.sequence >= last || oldest.sequence <= begins {
+	oldest, err := f.api.Next(ctx, subject, 1)
+	last = min(last, newest.Sequence)
+	if err != nil || oldest.Sequence >= last || oldest.Sequence <= begins {
 		return false, err
 	}
 	_, now := f.Records(of)
@@ -73,26 +75,26 @@ func (f *Fenced) Trim(ctx context.Context, id partition.ID, of delivery.Session,
 	if now == written {
 		span, least = calmSpan, calmRecords
 	}
-	if newest.sequence-oldest.sequence <= span {
-		_, err = f.api.purge(ctx, subject, last, 0)
+	if newest.Sequence-oldest.Sequence <= span {
+		_, err = f.api.Purge(ctx, subject, last, 0)
 		return false, err
 	}
-	held, err := f.api.held(ctx, subject)
+	held, err := f.api.Held(ctx, subject)
 	if err != nil {
 		return false, err
 	}
-	_, more, err = f.api.thin(ctx, subject, held[subject], least, &f.chunk)
+	_, more, err = f.chunk.thin(ctx, f.api, subject, held[subject], least)
 	return more, err
 }
 
 // thin removes the oldest messages of a subject but for the last ones, as many as the server does in a moment.
-func (a api) thin(ctx context.Context, subject string, held, least uint64, c *chunk) (removed uint64, more bool, err error) {
+func (c *chunk) thin(ctx context.Context, a wire.StreamAPI, subject string, held, least uint64) (removed uint64, more bool, err error) {
 	if held <= least {
 		return 0, false, nil
 	}
 	keep := max(least, held-min(held, c.size()))
 	began := time.Now()
-	removed, err = a.purge(ctx, subject, 0, keep)
+	removed, err = a.Purge(ctx, subject, 0, keep)
 	c.took(time.Since(began))
 	return removed, keep > least, err
 }
@@ -117,30 +119,33 @@ func (c *chunk) took(d time.Duration) {
 	}
 }
 
+// askTimeout bounds each call of the JetStream API by Records.
+const askTimeout = 5 * time.Second
+
 // Records are those of one outbox in a stream, for whoever is not the owner.
 type Records struct {
-	api     api
+	api     wire.StreamAPI
 	subject string // of each, but for the partition
 	chunk   chunk
 }
 
 // NewRecords returns the records of an outbox; apiPrefix is as in StreamConfig.
-func NewRecords(nc *nats.Conn, apiPrefix, stream string, control Control) *Records {
-	return &Records{api: newAPI(nc, apiPrefix, stream, defaultAckTimeout), subject: control.own()}
+func NewRecords(nc *nats.Conn, apiPrefix, stream string, control streams.Control) *Records {
+	return &Records{api: wire.NewStreamAPI(nc, apiPrefix, stream, wire.DefaultAckTimeout), subject: control.Base()}
 }
 
 // Held returns how many there are, by subject: of each partition, and of those that are no more.
 func (r *Records) Held(ctx context.Context) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	return r.api.held(ctx, r.subject+"*")
+	return r.api.Held(ctx, r.subject+"*")
 }
 
 // MayTrim is nil where records may be removed; where not, the error wraps delivery.ErrConfiguration.
 func (r *Records) MayTrim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, err := r.api.purge(ctx, r.subject+"none", 0, 1) // no partition is named so
+	_, err := r.api.Purge(ctx, r.subject+"none", 0, 1) // no partition is named so
 	return err
 }
 
@@ -152,17 +157,17 @@ func (r *Records) Trim(ctx context.Context, keep uint64) (removed, left uint64, 
 	}
 	for _, subject := range slices.Sorted(maps.Keys(held)) {
 		n := held[subject]
-		ask, cancel := context.WithTimeout(ctx, readTimeout)
-		oldest, err := r.api.next(ask, subject, 1)
+		ask, cancel := context.WithTimeout(ctx, askTimeout)
+		oldest, err := r.api.Next(ask, subject, 1)
 		cancel()
 		if err != nil {
 			return removed, left, err
 		}
-		for more := oldest.sequence > begins; more; {
+		for more := oldest.Sequence > begins; more; {
 			var gone uint64
 			began := time.Now()
-			ask, cancel := context.WithTimeout(ctx, readTimeout)
-			gone, more, err = r.api.thin(ask, subject, n, keep, &r.chunk)
+			ask, cancel := context.WithTimeout(ctx, askTimeout)
+			gone, more, err = r.chunk.thin(ask, r.api, subject, n, keep)
 			cancel()
 			n, removed = n-min(n, gone), removed+gone
 			more = more && gone > 0

@@ -10,6 +10,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/lease/leasetest"
 	"github.com/postrider/postrider/partition"
 )
@@ -55,10 +56,10 @@ func TestTheRecordThatBeginsTheStreamStays(t *testing.T) {
 	if _, err := w.Trim(t.Context(), 3, w.session, last, written); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := natspub.NewRecords(b.nc, "", natspub.DefaultStream, natspub.Control{}).Trim(t.Context(), 1); err != nil {
+	if _, _, err := natspub.NewRecords(b.nc, "", streams.DefaultStream, streams.Control{}).Trim(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.records(t, natspub.Control{}.Subject(3)); !slices.Equal(got, []uint64{1, 2}) {
+	if got := b.records(t, streams.Control{}.Subject(3)); !slices.Equal(got, []uint64{1, 2}) {
 		t.Errorf("records lie at %v, want the first one to stay", got)
 	}
 }
@@ -87,10 +88,10 @@ func TestATrimLeavesWhatIsNotKnown(t *testing.T) {
 		if more, err := w.Trim(t.Context(), 3, w.session, last, written); err != nil || more {
 			t.Fatalf("trimmed: more %t, %v", more, err)
 		}
-		if got := b.records(t, natspub.Control{}.Subject(3)); !slices.Equal(got, []uint64{10, 12, 14}) {
+		if got := b.records(t, streams.Control{}.Subject(3)); !slices.Equal(got, []uint64{10, 12, 14}) {
 			t.Errorf("records lie at %v, want the named one and both behind it", got)
 		}
-		if got := b.records(t, natspub.Control{}.Subject(4)); len(got) != 2 {
+		if got := b.records(t, streams.Control{}.Subject(4)); len(got) != 2 {
 			t.Errorf("records of the other partition lie at %v, want both", got)
 		}
 		heir := b.worker(t, 3, 8, natspub.FencedConfig{})
@@ -112,7 +113,7 @@ func TestATrimOfARestingPartitionLeavesOneRecord(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	b.begun(t)
-	subject := natspub.Control{}.Subject(3)
+	subject := streams.Control{}.Subject(3)
 	var w *worker
 	for epoch := range 5 {
 		w = &worker{Fenced: b.fenced(t, b.nc, natspub.FencedConfig{}), lease: leasetest.Held(3, int64(epoch+1))}
@@ -156,7 +157,7 @@ func TestATrimOfAFormerOwnerLeavesTheHeirs(t *testing.T) {
 		if named > last {
 			want = want[2:]
 		}
-		if got := b.records(t, natspub.Control{}.Subject(3)); !slices.Equal(got, want) {
+		if got := b.records(t, streams.Control{}.Subject(3)); !slices.Equal(got, want) {
 			t.Errorf("behind a trim before %d records lie at %v, want %v", named, got, want)
 		}
 	}
@@ -174,7 +175,7 @@ func TestRecordsAreTrimmedByNumber(t *testing.T) {
 			w.publish(t, newMessage(int64(n+1), "s", "x"))
 		}
 	}
-	records := natspub.NewRecords(b.nc, "", natspub.DefaultStream, natspub.Control{})
+	records := natspub.NewRecords(b.nc, "", streams.DefaultStream, streams.Control{})
 	removed, left, err := records.Trim(t.Context(), 45)
 	if err != nil || removed != 6 || left != 86 {
 		t.Errorf("removed %d, %d left: %v; want 6 of 51 and none of 41", removed, left, err)
@@ -200,7 +201,7 @@ func TestADeniedTrimIsAMatterOfConfiguration(t *testing.T) {
 	if _, err := w.Trim(t.Context(), 3, w.session, last, written); !errors.Is(err, delivery.ErrConfiguration) {
 		t.Errorf("a stream with deny_purge answers %v", err)
 	}
-	if err := natspub.NewRecords(b.nc, "", natspub.DefaultStream, natspub.Control{}).MayTrim(t.Context()); !errors.Is(err, delivery.ErrConfiguration) {
+	if err := natspub.NewRecords(b.nc, "", streams.DefaultStream, streams.Control{}).MayTrim(t.Context()); !errors.Is(err, delivery.ErrConfiguration) {
 		t.Errorf("a stream with deny_purge may be trimmed: %v", err)
 	}
 }
@@ -226,14 +227,14 @@ func TestATrimOverALongSpanGoesInSteps(t *testing.T) {
 	}
 	<-js.PublishAsyncComplete()
 	w.publish(t, newMessage(41, "s", "x"))
-	records := natspub.NewRecords(b.nc, "", natspub.DefaultStream, natspub.Control{})
+	records := natspub.NewRecords(b.nc, "", streams.DefaultStream, streams.Control{})
 	held := func() uint64 {
 		t.Helper()
 		list, err := records.Held(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return list[natspub.Control{}.Subject(3)]
+		return list[streams.Control{}.Subject(3)]
 	}
 	last, written := w.Records(w.session)
 	if more, err := w.Trim(t.Context(), 3, w.session, last, written); err != nil || !more || held() != 34 {

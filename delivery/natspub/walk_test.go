@@ -13,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/lease/leasetest"
 	"github.com/postrider/postrider/partition"
 )
@@ -27,7 +28,7 @@ func TestHeirsReadOnceForAllPartitions(t *testing.T) {
 		identity := binary.BigEndian.AppendUint64(nil, delivery.IdentityOf(m.Event.ID))
 		body := fmt.Sprintf(`{"v":3,"kind":"announcement","epoch":7,"owner":%q,"batch":1,"attempt":"a%d","events":2,"parts":[{"sequences":[%d,1],"identities":%q}]}`,
 			uuid.New(), id, m.Sequence, base64.StdEncoding.EncodeToString(append(identity, make([]byte, 8)...)))
-		if _, err := b.nc.Request(natspub.Control{}.Subject(id), []byte(body), 5*time.Second); err != nil {
+		if _, err := b.nc.Request(streams.Control{}.Subject(id), []byte(body), 5*time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}

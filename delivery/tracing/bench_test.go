@@ -14,6 +14,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/tracing"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -95,7 +97,7 @@ func BenchmarkSpan(b *testing.B) {
 func BenchmarkPublish(b *testing.B) {
 	server := natstest.Start(b, 1)
 	found := server.Stream(b, 1).CachedInfo()
-	nc, err := natspub.Connect(server.URL(), b.Name(), slog.New(slog.DiscardHandler))
+	nc, err := wire.Connect(server.URL(), b.Name(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -104,7 +106,7 @@ func BenchmarkPublish(b *testing.B) {
 		for _, mode := range modes {
 			name := fmt.Sprintf("%s/traced-1-in-%d", mode.name, traced)
 			b.Run(name, func(b *testing.B) {
-				publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}, Found: found})
+				publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: streams.Control{Outbox: uuid.New()}, Found: found})
 				if err != nil {
 					b.Fatal(err)
 				}

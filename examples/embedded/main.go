@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/ui"
 	"github.com/postrider/postrider/worker"
@@ -57,7 +57,7 @@ func run(ctx context.Context, p program) error {
 	}
 	relay, err := worker.New(ctx, worker.Config{
 		DatabaseURL: p.database, NATSURL: p.nats,
-		Stream: natspub.StreamConfig{Create: true},
+		Stream: streams.StreamConfig{Create: true},
 		// No Addr: it is mounted below, in a server that is there anyway.
 		Monitor: &ui.ServerConfig{Options: ui.Options{
 			Environment: "example", ShowPayload: true, // to those who may act

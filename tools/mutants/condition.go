@@ -91,18 +91,18 @@ func connections() []mutant {
 		},
 		{
 			name: "records-among-events", promise: "P8", breaks: "who reads the events' subjects gets the workers' control messages",
-			test: command{pkg: "delivery/natspub", run: "^TestEventsAndControlMessagesLieApart$"}, says: "overlaps with",
-			edits: []edit{{"delivery/natspub/stream.go", "covers(events, control) || covers(control, events) {", "false {"}},
+			test: command{pkg: "delivery/natspub/streams", run: "^TestEventsAndControlMessagesLieApart$"}, says: "overlaps with",
+			edits: []edit{{"delivery/natspub/streams/stream.go", "covers(events, control) || covers(control, events) {", "false {"}},
 		},
 		{
 			name: "buffer-is-full", promise: "P8", breaks: "without a connection the log speaks of a buffer",
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "without a connection it says",
-			edits: []edit{{"delivery/natspub/acks.go", "return answer{err: plainly(f.nc, err)}", "return answer{err: err}"}},
+			edits: []edit{{"delivery/natspub/wire/acks.go", "return Answer{Err: Plainly(a.nc, err)}", "return Answer{Err: err}"}},
 		},
 		{
 			name: "login-given-up", promise: "P6", breaks: "a login that was refused twice ends a worker's connection for good",
-			test: command{pkg: "delivery/natspub", run: "^TestALoginThatIsRefusedForAWhileIsTriedAgain$"}, says: "it tries no more",
-			edits: []edit{{"delivery/natspub/connect.go", "\t\tnats.IgnoreAuthErrorAbort(),\n", ""}},
+			test: command{pkg: "delivery/natspub/wire", run: "^TestALoginThatIsRefusedForAWhileIsTriedAgain$"}, says: "it tries no more",
+			edits: []edit{{"delivery/natspub/wire/connect.go", "\t\tnats.IgnoreAuthErrorAbort(),\n", ""}},
 		},
 		{
 			name: "ended-unseen", promise: "P8", breaks: "a worker ends for good although nothing is known of the stream",
@@ -111,17 +111,17 @@ func connections() []mutant {
 		},
 		{
 			name: "patience-of-the-time-out", promise: "P5", breaks: "what a leader took with it is awaited for the whole time-out",
-			test: command{pkg: "delivery/natspub", run: "^TestPatienceFollowsTheAnswers$"}, says: "at first an answer is awaited for 5s",
+			test: command{pkg: "delivery/natspub/wire", run: "^TestPatienceFollowsTheAnswers$"}, says: "at first an answer is awaited for 5s",
 			edits: []edit{{
-				"delivery/natspub/acks.go",
+				"delivery/natspub/wire/patience.go",
 				"return min(p.most, max(leastPatience, p.smooth+4*p.vary)<<min(p.silent, 10))",
 				"return p.most",
 			}},
 		},
 		{
 			name: "patience-without-memory", promise: "P5", breaks: "a broker that is always slower than a second is asked in vain for ever",
-			test: command{pkg: "delivery/natspub", run: "^TestPatienceFollowsTheAnswers$"}, says: "after one silence an answer is awaited for 1s",
-			edits: []edit{{"delivery/natspub/acks.go", "\t\tp.silent++\n", ""}},
+			test: command{pkg: "delivery/natspub/wire", run: "^TestPatienceFollowsTheAnswers$"}, says: "after one silence an answer is awaited for 1s",
+			edits: []edit{{"delivery/natspub/wire/patience.go", "\t\tp.silent++\n", ""}},
 		},
 	}
 }

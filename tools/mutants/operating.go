@@ -61,7 +61,7 @@ func operating() []mutant {
 		{
 			name: "api-prefix-ignored", promise: "settings", breaks: "a worker asks another JetStream than that of its domain for its records",
 			test: command{pkg: "cmd/postrider", run: "^TestEveryCommandAsksTheAPIOfTheContext$"}, says: "postrider run --once ",
-			edits: []edit{{"delivery/natspub/api.go", `cmp.Or(a.prefix, ownAPI)+`, `cmp.Or(ownAPI, a.prefix)+`}},
+			edits: []edit{{"delivery/natspub/wire/api.go", `cmp.Or(a.prefix, OwnAPI)+`, `cmp.Or(OwnAPI, a.prefix)+`}},
 		},
 		{
 			name: "newer-tables-for-all", promise: "settings", breaks: "a program works on tables that say that it cannot",
@@ -231,7 +231,7 @@ func verifications() []mutant {
 		{
 			name: "stored-stream-unread", promise: "P2", breaks: "a second outbox's worker publishes to the first one's stream",
 			test: command{pkg: "cmd/postrider", run: "^TestASecondOutboxIsKnownByItsSchemaAlone$"}, says: "is wanted", limit: time.Minute,
-			edits: []edit{{"worker/worker.go", "cmp.Or(w.cfg.Stream.Name, w.info.Stream, natspub.DefaultStream)", "cmp.Or(w.cfg.Stream.Name, natspub.DefaultStream)"}},
+			edits: []edit{{"worker/worker.go", "cmp.Or(w.cfg.Stream.Name, w.info.Stream, streams.DefaultStream)", "cmp.Or(w.cfg.Stream.Name, streams.DefaultStream)"}},
 		},
 		{
 			name: "stored-stream-overruled", promise: "P2", breaks: "workers of one outbox publish to two streams",

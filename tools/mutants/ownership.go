@@ -51,8 +51,8 @@ func ownership() []mutant {
 		},
 		{
 			name: "records-for-each-subject", promise: "P4", breaks: "a stream that drops records of a subject is taken for fit",
-			test: command{pkg: "delivery/natspub", run: "^TestStreamsThatCannotBeFencedAreRefused$"}, says: "max_msgs_per_subject 100000: <nil>",
-			edits: []edit{{"delivery/natspub/fitness.go", "case s.MaxMsgsPerSubject > 0:", "case s.DiscardNewPerSubject:"}},
+			test: command{pkg: "delivery/natspub/streams", run: "^TestStreamsThatCannotBeFencedAreRefused$"}, says: "max_msgs_per_subject 100000: <nil>",
+			edits: []edit{{"delivery/natspub/streams/fitness.go", "case s.MaxMsgsPerSubject > 0:", "case s.DiscardNewPerSubject:"}},
 		},
 		{
 			name: "positions-of-the-old-stream", promise: "P4", breaks: "where losses are reported an heir looks in a new stream behind positions of the old one",

@@ -44,8 +44,8 @@ func rights() []mutant {
 		},
 		{
 			name: "nats-password-in-error", promise: "rights", breaks: "part of a password that was not encoded is in the error",
-			test: command{pkg: "delivery/natspub", run: "^TestConnectKeepsPasswordsToItself$"}, says: "is not refused",
-			edits: []edit{{"delivery/natspub/connect.go", `err != nil || strings.Contains(one, "@") && parsed.User == nil`, `err != nil && parsed != nil`}},
+			test: command{pkg: "delivery/natspub/wire", run: "^TestConnectKeepsPasswordsToItself$"}, says: "is not refused",
+			edits: []edit{{"delivery/natspub/wire/connect.go", `err != nil || strings.Contains(one, "@") && parsed.User == nil`, `err != nil && parsed != nil`}},
 		},
 		{
 			name: "hidden-characters-printed", promise: "rights", breaks: "a topic turns the direction of what an operator reads beside it",

@@ -123,12 +123,12 @@ func room() []mutant {
 		{
 			name: "trim-one-too-many", promise: "P4", breaks: "a trim removes the record up to which the database knows",
 			test: fenceTest("TestATrimLeavesWhatIsNotKnown"), says: "records lie at",
-			edits: []edit{{"delivery/natspub/trim.go", "f.api.purge(ctx, subject, last, 0)", "f.api.purge(ctx, subject, last+1, 0)"}},
+			edits: []edit{{"delivery/natspub/trim.go", "f.api.Purge(ctx, subject, last, 0)", "f.api.Purge(ctx, subject, last+1, 0)"}},
 		},
 		{
 			name: "trim-above-the-last", promise: "P4", breaks: "a trim removes a partition's last record, too",
 			test: command{pkg: "delivery/natspub", run: "^TestATrimOfAFormerOwnerLeavesTheHeirs$"}, says: "records lie at",
-			edits: []edit{{"delivery/natspub/trim.go", "last = min(last, newest.sequence)", "_ = newest"}},
+			edits: []edit{{"delivery/natspub/trim.go", "last = min(last, newest.Sequence)", "_ = newest"}},
 		},
 		{
 			name: "gaps-older-copy", promise: "P8", breaks: "gaps detect takes what an older copy of the stream lacks for dropped by order",
@@ -143,7 +143,7 @@ func room() []mutant {
 		{
 			name: "crowd-is-poison", promise: "P6", breaks: "a stream that takes no more batches is taken for one that refuses a message",
 			test: command{pkg: "delivery/natspub", run: "^TestAMessageWaitsForRoomInTheStream$/^R1$"}, says: "it did not wait",
-			edits: []edit{{fenced, "o.to.receive(answer{err: errTooMany})", "_ = ans"}},
+			edits: []edit{{"delivery/natspub/wire/acks.go", "o.to.receive(Answer{Err: errTooMany})", "_ = ans"}},
 		},
 	}
 }
@@ -175,7 +175,7 @@ func client() []mutant {
 			name: "reconnect-buffer", promise: "P2, P4", breaks: "what was refused while disconnected is sent later",
 			test: command{pkg: "delivery/natspub", run: "^TestALostConnectionLeavesTheOutcomeUnknown$"}, says: "refused while disconnected appeared later",
 			edits: []edit{
-				{"delivery/natspub/connect.go", "\t\tnats.ReconnectBufSize(-1),\n", ""},
+				{"delivery/natspub/wire/connect.go", "\t\tnats.ReconnectBufSize(-1),\n", ""},
 				{fenced, "if nc.Opts.ReconnectBufSize >= 0 {", "if false {"},
 			},
 		},
@@ -187,7 +187,7 @@ func client() []mutant {
 		{
 			name: "id-without-generation", promise: "P1", breaks: "the duplicate window swallows what a later shadow replay sends",
 			test: command{pkg: "delivery/natspub", run: "^TestTheSameMessageIsStoredOnce$"}, says: "another generation was taken for a duplicate",
-			edits: []edit{{"delivery/natspub/writer.go", "if m.Generation == 0 {", "if m.Generation >= 0 {"}},
+			edits: []edit{{"delivery/natspub/wire/writer.go", "if m.Generation == 0 {", "if m.Generation >= 0 {"}},
 		},
 		{
 			name: "sent-behind-unanswered", promise: "P2", breaks: "message by message the next one is sent behind one that nobody answered",
@@ -197,12 +197,12 @@ func client() []mutant {
 		{
 			name: "correlation-unsent", promise: "headers", breaks: "what a producer says beside an event does not travel",
 			test: command{pkg: "delivery/natspub", run: "^TestWhatProducersSayIsSent$"}, says: "Outbox-Correlation-Id is",
-			edits: []edit{{"delivery/natspub/header.go", "if e.CorrelationID != \"\" {", "if false {"}},
+			edits: []edit{{"delivery/natspub/wire/header.go", "if e.CorrelationID != \"\" {", "if false {"}},
 		},
 		{
 			name: "own-headers-unchecked", promise: "headers", breaks: "a producer's header steers the server",
 			test: command{pkg: "delivery/natspub", run: "^TestHeadersThatSteerTheServerAreRefused$/^OUTBOX"}, says: "outcome \\{Kind",
-			edits: []edit{{"delivery/natspub/header.go", "if len(e.Headers) == 0 || !h.all() {", "if true {"}},
+			edits: []edit{{"delivery/natspub/wire/header.go", "if len(e.Headers) == 0 || !h.all() {", "if true {"}},
 		},
 		{
 			name: "c1-passes", promise: "headers", breaks: "a control character of a producer reaches a reader's terminal",
@@ -220,7 +220,7 @@ func singles() []mutant {
 		{
 			name: "single-without-expectation", promise: "P3, P4", breaks: "a message of a former owner is stored behind a takeover",
 			test: of("TestASingleThatArrivesBehindATakeoverIsRefused"), says: "the stream holds",
-			edits: []edit{{single, "\t\tw.set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(r.session.last, 10))\n\t\tw.set(jetstream.ExpectedLastSubjSeqSubjHeader, r.subject)\n", "\t\t_, _, _ = strconv.Itoa, nats.ExpectedLastSubjSeqHdr, jetstream.ExpectedLastSubjSeqSubjHeader\n"}},
+			edits: []edit{{single, "\t\tw.Set(nats.ExpectedLastSubjSeqHdr, strconv.FormatUint(r.session.last, 10))\n\t\tw.Set(jetstream.ExpectedLastSubjSeqSubjHeader, r.subject)\n", "\t\t_, _, _ = strconv.Itoa, nats.ExpectedLastSubjSeqHdr, jetstream.ExpectedLastSubjSeqSubjHeader\n"}},
 		},
 		{
 			name: "batches-where-none-are-taken", promise: "P6", breaks: "a worker goes on with batches on a stream that takes none any more",
@@ -229,8 +229,8 @@ func singles() []mutant {
 		},
 		{
 			name: "another-streams-answer", promise: "P6", breaks: "a leaf node's stream on the same subjects has partitions taken anew without end",
-			test: of("TestAnotherStreamsAnswerIsNotTaken"), says: "want that of its own stream",
-			edits: []edit{{"delivery/natspub/acks.go", "if refusal(ans.err) == codeStreamNotMatch {", "if refusal(ans.err) == codeStreamNotMatch && false {"}},
+			test: command{pkg: "delivery/natspub/wire", run: "^TestAnotherStreamsAnswerIsNotTaken$"}, says: "want that of its own stream",
+			edits: []edit{{"delivery/natspub/wire/acks.go", "if Refusal(ans.Err) == codeStreamNotMatch {", "if Refusal(ans.Err) == codeStreamNotMatch && false {"}},
 		},
 		{
 			name: "expectation-has-no-room", promise: "P7", breaks: "a message at the server's limit holds its partition up",
@@ -265,7 +265,7 @@ func singles() []mutant {
 		{
 			name: "purged-batch-is-torn", promise: "P4", breaks: "messages that somebody removed count as never stored",
 			test: of("TestAPurgeOfEventsTearsNoBatch"), says: "want all three",
-			edits: []edit{{single, "\t\tif within {\n\t\t\tother, behind = m.sequence, true\n", "\t\tif true {\n\t\t\tother, behind = middle, true\n"}},
+			edits: []edit{{single, "\t\tif within {\n\t\t\tother, behind = m.Sequence, true\n", "\t\tif true {\n\t\t\tother, behind = middle, true\n"}},
 		},
 		{
 			name: "single-counts-before-it-is-closed", promise: "P1", breaks: "a message is published for the relay before a record names it",

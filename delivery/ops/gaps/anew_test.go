@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 )
 
@@ -39,7 +39,7 @@ func (b *bundle) position(t *testing.T, others int) (at uint64) {
 // remake makes the stream anew.
 func (b *bundle) remake(t *testing.T) {
 	t.Helper()
-	if err := b.js.DeleteStream(t.Context(), natspub.DefaultStream); err != nil {
+	if err := b.js.DeleteStream(t.Context(), streams.DefaultStream); err != nil {
 		t.Fatal(err)
 	}
 	b.server.Stream(t, 1)
@@ -121,7 +121,7 @@ func TestWhatAStreamDropsByOrderIsExplained(t *testing.T) {
 			b.lost = delivery.LostReport
 			b.append(t, 200)
 			b.drain(t)
-			stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+			stream, err := b.js.Stream(t.Context(), streams.DefaultStream)
 			if err != nil {
 				t.Fatal(err)
 			}

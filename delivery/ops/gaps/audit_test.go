@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/partition"
@@ -38,7 +38,7 @@ func (b *bundle) auditor(t *testing.T, republish bool) *audited {
 	t.Helper()
 	a := &audited{b: b}
 	a.Auditor = gaps.NewAuditor(b.store, b.stream, gaps.AuditConfig{
-		Every: 10 * time.Second, Republish: republish, Name: natspub.DefaultStream, Registerer: prometheus.NewRegistry(),
+		Every: 10 * time.Second, Republish: republish, Name: streams.DefaultStream, Registerer: prometheus.NewRegistry(),
 		Leads: t.Context, Unfit: func(context.Context) error { return a.unfit }, Alarm: func(err error) { a.alarms = append(a.alarms, err.Error()) },
 		Logger: slog.New(slog.NewTextHandler(&a.log, nil)),
 	})
@@ -104,7 +104,7 @@ func (b *bundle) stored(t *testing.T) (all []gaps.StoredMessage) {
 
 func (b *bundle) jetstream(t *testing.T) jetstream.Stream {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+	stream, err := b.js.Stream(t.Context(), streams.DefaultStream)
 	if err != nil {
 		t.Fatal(err)
 	}

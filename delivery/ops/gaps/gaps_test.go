@@ -15,6 +15,8 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/delivery/ops/parts"
@@ -44,7 +46,7 @@ func setup(t *testing.T) *bundle {
 	server := natstest.Start(t, 1)
 	b.server = server
 	found := server.Stream(t, 1).CachedInfo()
-	nc, err := natspub.Connect(server.URL(), "test", slog.Default())
+	nc, err := wire.Connect(server.URL(), "test", slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,17 +54,17 @@ func setup(t *testing.T) *bundle {
 	if b.js, err = jetstream.New(nc); err != nil {
 		t.Fatal(err)
 	}
-	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.stream, err = natspub.NewStreamReader(nc, "", natspub.DefaultStream, subject); err != nil {
+	if b.stream, err = streams.NewStreamReader(nc, "", streams.DefaultStream, subject); err != nil {
 		t.Fatal(err)
 	}
 	if b.store, err = gaps.New(t.Context(), b.pool, "public", pgstore.Relation{}); err != nil {
 		t.Fatal(err)
 	}
-	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: natspub.Control{Outbox: uuid.New()}, Found: found})
+	publisher, err := natspub.NewFenced(nc, natspub.FencedConfig{Control: streams.Control{Outbox: uuid.New()}, Found: found})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,7 @@ func TestGapsAreFoundAndMended(t *testing.T) {
 	b.drain(t)
 	// 41's history row goes, the batch keeps the others.
 	b.exec(t, `UPDATE outbox_deliveries SET sequences = array_replace(sequences, 41, 42) WHERE 41 = ANY (sequences)`)
-	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+	stream, err := b.js.Stream(t.Context(), streams.DefaultStream)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +247,7 @@ func TestWhatWasForgottenIsNotJudged(t *testing.T) {
 	if got := b.detect(t, gaps.Options{Kinds: []gaps.GapKind{gaps.NeverEnqueued}}); got != nil {
 		t.Errorf("the stream holds everything, found %q", got)
 	}
-	stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+	stream, err := b.js.Stream(t.Context(), streams.DefaultStream)
 	if err != nil {
 		t.Fatal(err)
 	}

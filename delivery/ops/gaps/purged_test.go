@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/delivery/pgstore"
 )
@@ -32,7 +32,7 @@ func TestWhatWasRemovedOnPurposeIsNoGapBehindTheHistory(t *testing.T) {
 			b.lost = delivery.LostReport
 			b.append(t, 200)
 			b.drain(t)
-			stream, err := b.js.Stream(t.Context(), natspub.DefaultStream)
+			stream, err := b.js.Stream(t.Context(), streams.DefaultStream)
 			if err == nil {
 				err = remove(t, b, stream)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -37,7 +38,7 @@ func TestAShadowAsksTheStreamWhatItHolds(t *testing.T) {
 	b.appendMany(t, 100)
 	b.publish(t, "true")
 	server := natstest.Start(t, 1)
-	nc, err := natspub.Connect(server.URL(), "test", slog.Default())
+	nc, err := wire.Connect(server.URL(), "test", slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // brokerShape says which broker a case runs on.
@@ -39,9 +40,9 @@ type broker struct {
 
 // streamName and the subjects of events.
 const (
-	streamName   = natspub.DefaultStream
+	streamName   = streams.DefaultStream
 	eventsFilter = "events.>"
-	fenceFilter  = natspub.DefaultControlPrefix + ".>"
+	fenceFilter  = streams.DefaultControlPrefix + ".>"
 )
 
 func (b *Bench) broker(ctx context.Context, s brokerShape) (_ *broker, err error) {
@@ -60,14 +61,14 @@ func (b *Bench) broker(ctx context.Context, s brokerShape) (_ *broker, err error
 		return nil, err
 	}
 	n.url = answer.URL
-	if n.nc, err = natspub.Connect(n.url, "postrider bench", b.cfg.Logger); err != nil {
+	if n.nc, err = wire.Connect(n.url, "postrider bench", b.cfg.Logger); err != nil {
 		return nil, err
 	}
-	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		return nil, err
 	}
-	info, err := natspub.EnsureStream(ctx, n.nc, natspub.StreamConfig{
+	info, err := streams.EnsureStream(ctx, n.nc, streams.StreamConfig{
 		Name: streamName, Subject: subject, Create: true, Replicas: s.replicas, Logger: b.cfg.Logger,
 	})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/message"
 )
 
@@ -13,7 +13,7 @@ import (
 type messageBuffer struct {
 	atomic   bool
 	json     bool
-	subject  natspub.Subject
+	subject  wire.Subject
 	subjects map[string]string
 
 	reply    []byte // where acknowledgements go

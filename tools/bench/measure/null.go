@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // nullSettings are those of a null relay.
@@ -44,7 +44,7 @@ type nullAnswer struct {
 // nullRelay reads, publishes and waits, and keeps no state.
 type nullRelay struct {
 	nullSettings
-	wire    *wire
+	wire    *rawConn
 	air     chan struct{} // one for each flight that may be in the air
 	readers []*nullReader
 }
@@ -111,7 +111,7 @@ const planning = `SET enable_hashjoin = off; SET enable_mergejoin = off; SET ena
 	SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan; SET synchronous_commit = off`
 
 func (n *nullRelay) connect(ctx context.Context) error {
-	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		return err
 	}

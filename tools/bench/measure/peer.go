@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/delivery"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/message"
 	"github.com/postrider/postrider/partition"
@@ -48,7 +48,7 @@ type PeerEvent struct {
 
 // Message is the event as the relay publishes it, but for the fence: subject and headers, and a message id.
 func (e PeerEvent) Message() (*nats.Msg, error) {
-	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// wire is a connection to a NATS server with no client between: messages are written into buffers by hand, many of them
+// rawConn is a connection to a NATS server with no client between: messages are written into buffers by hand, many of them
 // go out in one write, and acknowledgements are counted.
-type wire struct {
+type rawConn struct {
 	conn  net.Conn
 	reply string // beginning of the subjects that acknowledgements come to
 
@@ -49,7 +49,7 @@ var errRefused = errors.New("the broker refused a message")
 // ackWait is the longest time between sending and the last acknowledgement of a flight.
 const ackWait = 30 * time.Second
 
-func dialWire(ctx context.Context, address string) (*wire, error) {
+func dialWire(ctx context.Context, address string) (*rawConn, error) {
 	first, _, _ := strings.Cut(address, ",")
 	u, err := url.Parse(first)
 	if err != nil {
@@ -60,7 +60,7 @@ func dialWire(ctx context.Context, address string) (*wire, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
-	w := &wire{conn: conn, reply: "_BENCH." + rand.Text()[:12] + ".", waiting: map[int]*flight{}, ended: make(chan struct{})}
+	w := &rawConn{conn: conn, reply: "_BENCH." + rand.Text()[:12] + ".", waiting: map[int]*flight{}, ended: make(chan struct{})}
 	const hello = `CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"protocol":1,"lang":"go","version":"1","name":"null relay"}`
 	if _, err := fmt.Fprintf(conn, "%s\r\nSUB %s* 1\r\nPING\r\n", hello, w.reply); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to NATS: %w", err), conn.Close())
@@ -78,7 +78,7 @@ func dialWire(ctx context.Context, address string) (*wire, error) {
 }
 
 // read handles what the server says until the connection ends.
-func (w *wire) read(r *bufio.Reader, ready chan struct{}) {
+func (w *rawConn) read(r *bufio.Reader, ready chan struct{}) {
 	defer close(w.ended)
 	err := w.readAll(r, ready)
 	w.mu.Lock()
@@ -90,7 +90,7 @@ func (w *wire) read(r *bufio.Reader, ready chan struct{}) {
 	w.waiting = map[int]*flight{}
 }
 
-func (w *wire) readAll(r *bufio.Reader, ready chan struct{}) error {
+func (w *rawConn) readAll(r *bufio.Reader, ready chan struct{}) error {
 	for {
 		text, err := r.ReadSlice('\n')
 		if err != nil {
@@ -118,7 +118,7 @@ func (w *wire) readAll(r *bufio.Reader, ready chan struct{}) error {
 }
 
 // acknowledged takes a message: subject sid [reply] [header bytes] bytes.
-func (w *wire) acknowledged(r *bufio.Reader, arguments []byte) error {
+func (w *rawConn) acknowledged(r *bufio.Reader, arguments []byte) error {
 	fields := strings.Fields(string(arguments))
 	if len(fields) < 3 {
 		return fmt.Errorf("read from NATS: message of %q", arguments)
@@ -164,7 +164,7 @@ func refusalOf(body []byte) error {
 }
 
 // flight plans a flight; its subject goes into the messages.
-func (w *wire) flight() (*flight, []byte) {
+func (w *rawConn) flight() (*flight, []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.next++
@@ -172,7 +172,7 @@ func (w *wire) flight() (*flight, []byte) {
 }
 
 // expect begins to count the flight's acknowledgements.
-func (w *wire) expect(f *flight) {
+func (w *rawConn) expect(f *flight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -195,7 +195,7 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-func (w *wire) write(p []byte) error {
+func (w *rawConn) write(p []byte) error {
 	w.writing.Lock()
 	defer w.writing.Unlock()
 	if _, err := w.conn.Write(p); err != nil {
@@ -204,7 +204,7 @@ func (w *wire) write(p []byte) error {
 	return nil
 }
 
-func (w *wire) close() error {
+func (w *rawConn) close() error {
 	err := w.conn.Close()
 	<-w.ended
 	return err

@@ -1,4 +1,4 @@
-package natspub
+package streams
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/internal/headername"
 	"github.com/postrider/postrider/internal/unseen"
@@ -23,18 +24,18 @@ import (
 // StreamReader reads what a stream holds, without payloads. It implements gaps.Stream.
 type StreamReader struct {
 	js     jetstream.JetStream
-	api    api
+	api    wire.StreamAPI
 	stream string
 	filter string
 }
 
 // NewStreamReader returns a reader of the subjects that match the template; apiPrefix is as in StreamConfig.
-func NewStreamReader(nc *nats.Conn, apiPrefix, stream string, subject Subject) (*StreamReader, error) {
+func NewStreamReader(nc *nats.Conn, apiPrefix, stream string, subject wire.Subject) (*StreamReader, error) {
 	js, err := JetStream(nc, apiPrefix)
 	if err != nil {
 		return nil, err
 	}
-	return &StreamReader{js: js, api: newAPI(nc, apiPrefix, stream, defaultAckTimeout), stream: stream, filter: subject.Filter()}, nil
+	return &StreamReader{js: js, api: wire.NewStreamAPI(nc, apiPrefix, stream, wire.DefaultAckTimeout), stream: stream, filter: subject.Filter()}, nil
 }
 
 // readTimeout bounds each call of the JetStream API, and how long a reader hears
@@ -45,12 +46,12 @@ const readTimeout = 5 * time.Second
 func (r *StreamReader) Extent(ctx context.Context) (gaps.StreamExtent, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	e, err := r.api.info(ctx)
+	e, err := r.api.Info(ctx)
 	if err != nil {
 		return gaps.StreamExtent{}, err
 	}
-	first, err := r.api.next(ctx, r.filter, 1)
-	front := first.sequence
+	first, err := r.api.Next(ctx, r.filter, 1)
+	front := first.Sequence
 	if front == 0 {
 		front = e.State.LastSeq + 1
 	}
@@ -60,19 +61,19 @@ func (r *StreamReader) Extent(ctx context.Context) (gaps.StreamExtent, error) {
 
 // Next returns the first message at or behind a position, and when the broker stored it; Position 0: there is none.
 func (r *StreamReader) Next(ctx context.Context, from uint64) (gaps.StoredMessage, time.Time, error) {
-	m, err := r.api.next(ctx, r.filter, from)
-	if err != nil || m.sequence == 0 {
+	m, err := r.api.Next(ctx, r.filter, from)
+	if err != nil || m.Sequence == 0 {
 		return gaps.StoredMessage{}, time.Time{}, err
 	}
-	return entryOf(r.filter, m.header, m.sequence), m.at, nil
+	return EntryOf(r.filter, m.Header, m.Sequence), m.At, nil
 }
 
 // Following is that of gaps.Stream.
 func (r *StreamReader) Following(ctx context.Context, position uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	m, err := r.api.next(ctx, ">", position)
-	return cmp.Or(m.sequence, math.MaxUint64), err
+	m, err := r.api.Next(ctx, ">", position)
+	return cmp.Or(m.Sequence, math.MaxUint64), err
 }
 
 // Drops says which settings let the stream lack single messages, and its oldest ones.
@@ -107,27 +108,27 @@ const scanPage = 5000
 // Scan gives fn the messages between two positions, in their order.
 func (r *StreamReader) Scan(ctx context.Context, first, last uint64, fn func([]gaps.StoredMessage) error) error {
 	ask, cancel := context.WithTimeout(ctx, readTimeout)
-	final, err := r.api.last(ask, r.filter)
+	final, err := r.api.Last(ask, r.filter)
 	cancel()
 	if err != nil {
 		return err
 	}
-	end := min(final.sequence, last)
+	end := min(final.Sequence, last)
 	var failed error
 	for at := max(first, 1); at <= end; {
 		ask, cancel := context.WithTimeout(ctx, readTimeout)
-		next, err := r.api.next(ask, r.filter, at)
+		next, err := r.api.Next(ask, r.filter, at)
 		cancel()
 		switch {
 		case err != nil:
 			return cmp.Or(failed, err)
-		case next.sequence == 0 || next.sequence > end: // what is left may have been removed meanwhile
+		case next.Sequence == 0 || next.Sequence > end: // what is left may have been removed meanwhile
 			return failed
-		case len(next.body) == 0 && next.header.Get(headername.Status) != "": // the client keeps it to itself
-			if err := fn([]gaps.StoredMessage{entryOf(r.filter, next.header, next.sequence)}); err != nil {
+		case len(next.Body) == 0 && next.Header.Get(headername.Status) != "": // the client keeps it to itself
+			if err := fn([]gaps.StoredMessage{EntryOf(r.filter, next.Header, next.Sequence)}); err != nil {
 				return err
 			}
-			at, failed = next.sequence+1, nil
+			at, failed = next.Sequence+1, nil
 			continue
 		case failed != nil:
 			return failed
@@ -190,7 +191,7 @@ func (r *StreamReader) read(ctx context.Context, from, end uint64, fn func([]gap
 		}
 		at := meta.Sequence.Stream
 		if at <= end {
-			page = append(page, entryOf(message.Subject(), message.Headers(), at))
+			page = append(page, EntryOf(message.Subject(), message.Headers(), at))
 		}
 		if len(page) == scanPage || at >= end {
 			if err := hand(); err != nil {
@@ -203,7 +204,8 @@ func (r *StreamReader) read(ctx context.Context, from, end uint64, fn func([]gap
 	}
 }
 
-func entryOf(subject string, header nats.Header, at uint64) gaps.StoredMessage {
+// EntryOf reads what a message at a position says of itself; where no outbox published it, Foreign says so.
+func EntryOf(subject string, header nats.Header, at uint64) gaps.StoredMessage {
 	e := gaps.StoredMessage{Position: at, Subject: subject, Stream: header.Get(message.HeaderStream)}
 	var err error
 	number := func(name string, bits int) int64 {

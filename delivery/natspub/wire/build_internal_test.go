@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func BenchmarkMessage(b *testing.B) {
 	for name, headers := range map[string]Headers{
 		"plain": {}, "cloudevents": {CloudEvents: &CloudEvents{Source: "/shop/orders", ContentType: "application/json"}},
 	} {
-		build, err := newBuilder(Shape{Subject: subject, Headers: headers})
+		build, err := NewBuilder(Shape{Subject: subject, Headers: headers})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func BenchmarkMessage(b *testing.B) {
 			b.ReportAllocs()
 			w := build.writer()
 			for b.Loop() {
-				w.message(m, build.body(m))
+				w.Message(m, build.Body(m))
 			}
 		})
 	}

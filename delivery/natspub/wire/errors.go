@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"cmp"
@@ -12,6 +12,15 @@ import (
 
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/delivery"
+)
+
+// ErrConfig is wrapped by every complaint about settings.
+var ErrConfig = errors.New("nats configuration")
+
+// Errors of who checks a stream.
+var (
+	ErrStreamMissing = errors.New("stream does not exist")
+	ErrStreamUnfit   = errors.New("stream does not fit")
 )
 
 // ErrHeader is the failure of an event that holds a header which cannot be sent.
@@ -31,19 +40,19 @@ func (e *APIError) Error() string {
 
 // Codes of the JetStream API, as the server's errors.json names them.
 const (
-	codeNoPeers             = 10005 // of a cluster, for a stream's replicas
 	codeMessageTooLarge     = 10054 // JSStreamMessageExceedsMaximumErr
 	codeStreamNotFound      = 10059
 	codeStreamNotMatch      = 10060 // expected stream does not match
 	codeHeaderTooLarge      = 10097
 	codeRollupRefused       = 10111
-	codeBadExpectedSequence = 10071
+	CodeBadExpectedSequence = 10071
 	codeMalformedSubject    = 10208
 	codeStreamSealed        = 10109
 	codePurgeFailed         = 10110
 )
 
-func classify(err error) delivery.Outcome {
+// Classify says of a failure whether it is the message's, an outage, a matter of configuration, or leaves the outcome unknown.
+func Classify(err error) delivery.Outcome {
 	var api *APIError
 	switch {
 	case errors.As(err, &api):
@@ -64,10 +73,10 @@ func classify(err error) delivery.Outcome {
 }
 
 func classifyAPI(api *APIError) delivery.Outcome {
-	switch api.ErrCode {
-	case codeMessageTooLarge, codeHeaderTooLarge, codeMalformedSubject:
+	switch code := api.ErrCode; {
+	case OfMessage(code):
 		return delivery.Outcome{Kind: delivery.Permanent, Err: api}
-	case codeStreamNotFound, codeRollupRefused, codeBadExpectedSequence:
+	case code == codeStreamNotFound, code == codeRollupRefused, code == CodeBadExpectedSequence:
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrConfiguration, api)}
 	default: // full, no leader, overloaded, and whatever a newer server says
 		return delivery.Outcome{Kind: delivery.Unresolved, Err: fmt.Errorf("%w: %w", delivery.ErrOutage, api)}
@@ -76,10 +85,10 @@ func classifyAPI(api *APIError) delivery.Outcome {
 
 // Codes of atomic batches, as nats-server 2.12 to 2.15 answer them.
 const (
-	codeBatchNotEnabled    = 10174
-	codeBatchIncomplete    = 10176
-	codeBatchTooMany       = 10210
-	codeStreamFull         = 10077
+	CodeBatchNotEnabled    = 10174
+	CodeBatchIncomplete    = 10176
+	CodeBatchTooMany       = 10210
+	CodeStreamFull         = 10077
 	codePersistAsync       = 10052
 	codeBatchTooLarge      = 10199
 	codeBatchIDInvalid     = 10179
@@ -87,13 +96,18 @@ const (
 	codeDuplicateInBatch   = 10201
 )
 
-// codesNoRoom are of limits of the account and of the server: JSAccountResourcesExceededErr, JSInsufficientResourcesErr,
+// NoRoom tells whether a code is of a limit of the account or of the server: JSAccountResourcesExceededErr, JSInsufficientResourcesErr,
 // JSMemoryResourcesExceededErr, JSStorageResourcesExceededErr.
-var codesNoRoom = []int{10002, 10023, 10028, 10047}
+func NoRoom(code int) bool { return slices.Contains([]int{10002, 10023, 10028, 10047}, code) }
 
-// isConfiguration tells whether only a person can make such an answer go away.
-func isConfiguration(err error) bool {
-	switch refusal(err) {
+// OfMessage tells whether a code is of what one message is or holds.
+func OfMessage(code int) bool {
+	return code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject
+}
+
+// IsConfiguration tells whether only a person can make such an answer go away.
+func IsConfiguration(err error) bool {
+	switch Refusal(err) {
 	case codePersistAsync, codeRollupRefused,
 		codeBatchTooLarge, codeBatchIDInvalid, codeExpectedPerSubject, codeDuplicateInBatch:
 		return true
@@ -104,7 +118,7 @@ func isConfiguration(err error) bool {
 // Reason classes what a publisher reports; "": it is not the broker's. It is a
 // condition.Judge.
 func Reason(err error) condition.Reason {
-	code := refusal(err)
+	code := Refusal(err)
 	switch {
 	case errors.Is(err, delivery.ErrFenced):
 		return condition.FenceRefused
@@ -114,9 +128,9 @@ func Reason(err error) condition.Reason {
 		return condition.BrokerRefused
 	case code == codeStreamNotFound, errors.Is(err, ErrStreamMissing), errors.Is(err, jetstream.ErrStreamNotFound):
 		return condition.StreamMissing
-	case code == codeStreamFull:
+	case code == CodeStreamFull:
 		return condition.StreamFull
-	case slices.Contains(codesNoRoom, code):
+	case NoRoom(code):
 		return condition.BrokerFull
 	case errors.Is(err, ErrNotConnected), errors.Is(err, nats.ErrDisconnected), errors.Is(err, nats.ErrConnectionClosed):
 		return condition.BrokerAway
@@ -130,9 +144,9 @@ func Reason(err error) condition.Reason {
 // for a server.
 var ErrNotConnected = errors.New("not connected to NATS")
 
-// plainly puts the client's words for a missing connection into plain ones: without
+// Plainly puts the client's words for a missing connection into plain ones: without
 // a reconnect buffer, it says that a buffer is full. Where the login is refused, it says so.
-func plainly(nc *nats.Conn, err error) error {
+func Plainly(nc *nats.Conn, err error) error {
 	if !errors.Is(err, nats.ErrReconnectBufExceeded) && !errors.Is(err, nats.ErrConnectionReconnecting) {
 		return err
 	}
@@ -148,9 +162,9 @@ type notConnectedError struct{ said error }
 func (notConnectedError) Error() string     { return ErrNotConnected.Error() }
 func (e notConnectedError) Unwrap() []error { return []error{ErrNotConnected, e.said} }
 
-// permission returns a refusal of permission that came since the last error was looked
+// Permission returns a refusal of permission that came since the last error was looked
 // at: it comes by itself, and what was refused has no answer. That of a purge is nobody else's, that of hearing answers is everybody's.
-func permission(nc *nats.Conn, before error, operation string) error {
+func Permission(nc *nats.Conn, before error, operation string) error {
 	e := nc.LastError()
 	//nolint:errorlint // identity is meant: each refusal is an error of its own
 	if !errors.Is(e, nats.ErrPermissionViolation) || e == before && !strings.Contains(e.Error(), `for Subscription to "`+cmp.Or(nc.Opts.InboxPrefix, "_INBOX")+`.`) ||
@@ -158,4 +172,19 @@ func permission(nc *nats.Conn, before error, operation string) error {
 		return nil
 	}
 	return e
+}
+
+// refusesLogin tells whether the server lets nobody in with the name, the token or the key.
+func refusesLogin(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+// Refusal returns the JetStream code of an error, 0 for other errors.
+func Refusal(err error) int {
+	var e *APIError
+	if errors.As(err, &e) {
+		return e.ErrCode
+	}
+	return 0
 }

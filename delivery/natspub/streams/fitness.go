@@ -1,24 +1,23 @@
-package natspub
+package streams
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 // Needs of a publisher are checked by workers when they start and each second from then on, and by doctor.
 type Needs struct {
 	// Subject is the template of the messages' subjects.
-	Subject Subject
+	Subject wire.Subject
 	// Control are the control messages; nil: not known, or there are none.
 	Control *Control
 }
 
-// Unmet names the first setting that does not fit, and the cure, as an ErrStreamUnfit.
+// Unmet names the first setting that does not fit, and the cure, as an wire.ErrStreamUnfit.
 func (n Needs) Unmet(s jetstream.StreamConfig) error {
 	filter, captured := n.Subject.Filter(), false
 	for _, subject := range s.Subjects {
@@ -26,47 +25,18 @@ func (n Needs) Unmet(s jetstream.StreamConfig) error {
 	}
 	switch {
 	case s.Mirror != nil: // which has no subjects
-		return fmt.Errorf("%w: %s is a mirror; publish to its origin", ErrStreamUnfit, s.Name)
+		return fmt.Errorf("%w: %s is a mirror; publish to its origin", wire.ErrStreamUnfit, s.Name)
 	case !captured:
 		return fmt.Errorf("%w: %s has subjects %v, which do not capture %s; add %s to it or change --subject",
-			ErrStreamUnfit, s.Name, s.Subjects, filter, n.Subject.capture())
+			wire.ErrStreamUnfit, s.Name, s.Subjects, filter, capture(n.Subject))
 	case s.Sealed:
-		return fmt.Errorf("%w: %s is sealed; publish to another stream", ErrStreamUnfit, s.Name)
+		return fmt.Errorf("%w: %s is sealed; publish to another stream", wire.ErrStreamUnfit, s.Name)
 	case s.NoAck:
-		return fmt.Errorf("%w: %s has acknowledgements turned off (no_ack); turn them on", ErrStreamUnfit, s.Name)
+		return fmt.Errorf("%w: %s has acknowledgements turned off (no_ack); turn them on", wire.ErrStreamUnfit, s.Name)
 	case n.Control == nil:
 		return nil
 	}
 	return n.unfenced(s)
-}
-
-// seen keeps the last known settings of a stream, which may change at any time.
-type seen struct {
-	largest atomic.Int64 // message, in bytes; 0: any
-	keep    atomic.Bool  // records must say that they never expire
-	batches atomic.Bool  // it takes atomic batches
-	singles atomic.Int64 // messages of a partition that are stored one by one where it does
-}
-
-// of reads an extent from what the server says of the stream, and notes its settings.
-func (s *seen) of(info jetstream.StreamInfo, needs Needs) delivery.Extent {
-	unfit := needs.Unmet(info.Config)
-	if unfit == nil { // a limit under which nothing is published fails no message
-		s.largest.Store(int64(LargestMessage(info.Config)))
-	}
-	s.keep.Store(info.Config.MaxAge > 0 && info.Config.AllowMsgTTL)
-	return delivery.Extent{
-		First: info.State.FirstSeq, Last: info.State.LastSeq, Created: info.Created, MaxAge: info.Config.MaxAge, Unfit: unfit,
-	}
-}
-
-// most is the largest message that the stream takes, at most as large as that; 0: any.
-func (s *seen) most(than int) int {
-	largest := int(s.largest.Load())
-	if than > 0 && (largest == 0 || than < largest) {
-		return than
-	}
-	return largest
 }
 
 // TakesBatches looks for atomic batches in server and stream; why names what is missing.
@@ -80,10 +50,13 @@ func TakesBatches(nc *nats.Conn, s jetstream.StreamConfig) (can bool, why string
 	return true, ""
 }
 
+// leastRecord holds a record of one event, headers included, in bytes.
+const leastRecord = 1 << 10
+
 // unfenced names a setting under which a stale owner could publish, or a partition's last control message could vanish.
 func (n Needs) unfenced(s jetstream.StreamConfig) error {
 	refuse := func(setting, why, cure string) error {
-		return fmt.Errorf("%w: %s has %s, %s; %s", ErrStreamUnfit, s.Name, setting, why, cure)
+		return fmt.Errorf("%w: %s has %s, %s; %s", wire.ErrStreamUnfit, s.Name, setting, why, cure)
 	}
 	captured := false
 	for _, subject := range s.Subjects {
@@ -108,4 +81,20 @@ func (n Needs) unfenced(s jetstream.StreamConfig) error {
 		return refuse("a subject transform", "which may move control messages elsewhere", "remove it")
 	}
 	return nil
+}
+
+// mostInFile is what a stream in files takes of headers and body, in bytes: the server refuses to write a record above 32 MiB
+// (rlBadThresh in its filestore.go), and counts that as a failure of the disk, not of the message.
+const mostInFile = 32<<20 - 8<<10
+
+// LargestMessage is the largest message that a stream of that configuration takes, headers and body, in bytes; 0: any.
+func LargestMessage(s jetstream.StreamConfig) int {
+	switch largest := int(s.MaxMsgSize); {
+	case s.Storage == jetstream.MemoryStorage:
+		return max(0, largest)
+	case largest > 0:
+		return min(largest, mostInFile)
+	default:
+		return mostInFile
+	}
 }

@@ -1,9 +1,7 @@
-package natspub_test
+package streams_test
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,15 +12,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/natstest"
-	"github.com/postrider/postrider/outbox"
-	"github.com/postrider/postrider/partition"
 )
 
-func defaultSubject(t *testing.T) natspub.Subject {
+func defaultSubject(t *testing.T) wire.Subject {
 	t.Helper()
-	s, err := natspub.ParseSubject(natspub.DefaultSubject)
+	s, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,15 +30,15 @@ func TestTheStreamIsCreatedOnlyWhenAsked(t *testing.T) {
 	t.Parallel()
 	server := natstest.Start(t, 1)
 	nc := connect(t, server)
-	cfg := natspub.StreamConfig{Subject: defaultSubject(t), Logger: logger(t)}
-	if _, err := natspub.EnsureStream(t.Context(), nc, cfg); !errors.Is(err, natspub.ErrStreamMissing) || !strings.Contains(err.Error(), "--create-stream") {
+	cfg := streams.StreamConfig{Subject: defaultSubject(t), Logger: logger(t)}
+	if _, err := streams.EnsureStream(t.Context(), nc, cfg); !errors.Is(err, wire.ErrStreamMissing) || !strings.Contains(err.Error(), "--create-stream") {
 		t.Fatalf("a missing stream: %v", err)
 	}
 	cfg.Create = true
 	var all sync.WaitGroup
 	for range 4 { // workers that start together
 		all.Go(func() {
-			info, err := natspub.EnsureStream(t.Context(), nc, cfg)
+			info, err := streams.EnsureStream(t.Context(), nc, cfg)
 			if err != nil {
 				t.Error(err)
 				return
@@ -78,12 +75,12 @@ func TestAStreamWaitsForItsPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg := natspub.StreamConfig{Subject: defaultSubject(t), Create: true, APIPrefix: prefix, Logger: logger(t)}
-			if _, err := natspub.EnsureStream(t.Context(), nc, cfg); err != nil || asked.Load() != 2 {
+			cfg := streams.StreamConfig{Subject: defaultSubject(t), Create: true, APIPrefix: prefix, Logger: logger(t)}
+			if _, err := streams.EnsureStream(t.Context(), nc, cfg); err != nil || asked.Load() != 2 {
 				t.Errorf("asked %d times for it: %v", asked.Load(), err)
 			}
 			cfg.Name = "SECOND" // its subjects are taken
-			if _, err := natspub.EnsureStream(t.Context(), nc, cfg); err == nil || asked.Load() != 3 {
+			if _, err := streams.EnsureStream(t.Context(), nc, cfg); err == nil || asked.Load() != 3 {
 				t.Errorf("asked %d times for one that is refused: %v", asked.Load()-2, err)
 			}
 		})
@@ -99,16 +96,16 @@ func TestAnOverlapIsNamed(t *testing.T) {
 		"events.{topic}.{type}": "stream EVENTS has subjects of events.> already: use that one (--stream EVENTS), or give another --subject",
 		"other.{topic}":         "stream EVENTS has subjects of outbox.fence.> already: use that one (--stream EVENTS), or give the outbox a prefix",
 	} {
-		s, err := natspub.ParseSubject(subject)
+		s, err := wire.ParseSubject(subject)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := natspub.StreamConfig{Subject: defaultSubject(t), Create: true, Logger: logger(t)}
-		if _, err := natspub.EnsureStream(t.Context(), nc, cfg); err != nil {
+		cfg := streams.StreamConfig{Subject: defaultSubject(t), Create: true, Logger: logger(t)}
+		if _, err := streams.EnsureStream(t.Context(), nc, cfg); err != nil {
 			t.Fatal(err)
 		}
 		cfg.Name, cfg.Subject = "SECOND", s
-		if _, err := natspub.EnsureStream(t.Context(), nc, cfg); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := streams.EnsureStream(t.Context(), nc, cfg); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", subject, err, says)
 		}
 	}
@@ -119,27 +116,27 @@ func TestControlSubjectsLieUnderThePrefixOfTheOutbox(t *testing.T) {
 	t.Parallel()
 	outbox := uuid.MustParse("01234567-89ab-cdef-0123-456789abcdef")
 	for prefix, want := range map[string]string{"": "outbox.fence.0123456789ab.7 of outbox.fence.>", "a.b": "a.b.0123456789ab.7 of a.b.>"} {
-		c := natspub.Control{Outbox: outbox, Prefix: prefix}
+		c := streams.Control{Outbox: outbox, Prefix: prefix}
 		if got := c.Subject(7) + " of " + c.Subjects(); got != want {
 			t.Errorf("%q: %s, want %s", prefix, got, want)
 		}
 	}
 	nc := connect(t, natstest.Start(t, 1))
 	for name, prefix := range map[string]string{"ONE": "", "TWO": "two.fence"} {
-		subject, err := natspub.ParseSubject(name + ".{topic}")
+		subject, err := wire.ParseSubject(name + ".{topic}")
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := natspub.Control{Outbox: outbox, Prefix: prefix}
-		info, err := natspub.EnsureStream(t.Context(), nc, natspub.StreamConfig{Name: name, Subject: subject, Control: c, Create: true, Logger: logger(t)})
+		c := streams.Control{Outbox: outbox, Prefix: prefix}
+		info, err := streams.EnsureStream(t.Context(), nc, streams.StreamConfig{Name: name, Subject: subject, Control: c, Create: true, Logger: logger(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := (natspub.Needs{Subject: subject, Control: &c}).Unmet(info.Config); err != nil {
+		if err := (streams.Needs{Subject: subject, Control: &c}).Unmet(info.Config); err != nil {
 			t.Error(err)
 		}
 		c.Prefix += "other"
-		if err := (natspub.Needs{Subject: subject, Control: &c}).Unmet(info.Config); !errors.Is(err, natspub.ErrStreamUnfit) || !strings.Contains(err.Error(), c.Subjects()) {
+		if err := (streams.Needs{Subject: subject, Control: &c}).Unmet(info.Config); !errors.Is(err, wire.ErrStreamUnfit) || !strings.Contains(err.Error(), c.Subjects()) {
 			t.Errorf("a stream that does not capture %s: %v", c.Subjects(), err)
 		}
 	}
@@ -152,12 +149,12 @@ func TestEventsAndControlMessagesLieApart(t *testing.T) {
 	for _, c := range []struct{ subject, prefix string }{
 		{"evx.{topic}.{type}", "evx.fence"}, {"outbox.{topic}", ""}, {"outbox.fence.{topic}", ""}, {"a.b.c.{type}", "a.b"},
 	} {
-		subject, err := natspub.ParseSubject(c.subject)
+		subject, err := wire.ParseSubject(c.subject)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = natspub.EnsureStream(t.Context(), nc, natspub.StreamConfig{Subject: subject, Control: natspub.Control{Prefix: c.prefix}, Create: true, Logger: logger(t)})
-		if !errors.Is(err, natspub.ErrConfig) || !strings.Contains(err.Error(), "--control-prefix") || !strings.Contains(err.Error(), c.subject) {
+		_, err = streams.EnsureStream(t.Context(), nc, streams.StreamConfig{Subject: subject, Control: streams.Control{Prefix: c.prefix}, Create: true, Logger: logger(t)})
+		if !errors.Is(err, wire.ErrConfig) || !strings.Contains(err.Error(), "--control-prefix") || !strings.Contains(err.Error(), c.subject) {
 			t.Errorf("%s and %q: %v", c.subject, c.prefix, err)
 		}
 	}
@@ -184,68 +181,9 @@ func TestUnfitStreamsAreRefused(t *testing.T) {
 		}, "MIRROR is a mirror"},
 	} {
 		server.Stream(t, 1, func(s *jetstream.StreamConfig) { c.change(s); s.Name = name })
-		_, err := natspub.EnsureStream(t.Context(), nc, natspub.StreamConfig{Name: name, Subject: defaultSubject(t), Logger: logger(t)})
-		if !errors.Is(err, natspub.ErrStreamUnfit) || !strings.Contains(err.Error(), c.says) {
+		_, err := streams.EnsureStream(t.Context(), nc, streams.StreamConfig{Name: name, Subject: defaultSubject(t), Logger: logger(t)})
+		if !errors.Is(err, wire.ErrStreamUnfit) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func TestURLsAreRedacted(t *testing.T) {
-	t.Parallel()
-	got := natspub.Redact("nats://me:secret@a:4222,tls://token@b,c:4222")
-	if got != "nats://***@a:4222,tls://***@b,c:4222" {
-		t.Errorf("redacted to %s", got)
-	}
-}
-
-func TestABellIsHeardByAll(t *testing.T) {
-	t.Parallel()
-	server := natstest.Start(t, 1)
-	var bells []*natspub.Bell
-	for range 3 {
-		b, err := natspub.NewBell(connect(t, server), "outbox.bell.test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		bells = append(bells, b)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for _, b := range bells {
-		if err := b.Flush(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	heard := func(want []partition.ID, all bool) {
-		t.Helper()
-		for _, b := range bells {
-			var named []partition.ID
-			var every bool
-			for len(named) < len(want) || every != all {
-				select {
-				case <-b.Rung():
-				case <-ctx.Done():
-					t.Fatalf("a bell heard %v, %t; want %v, %t", named, every, want, all)
-				}
-				more, e := b.Heard()
-				named, every = append(named, more...), every || e
-			}
-			if slices.Sort(named); !slices.Equal(named, want) {
-				t.Errorf("a bell heard %v, want %v", named, want)
-			}
-		}
-	}
-	bells[0].Ring()
-	heard(nil, true)
-	ring := func(body []byte) {
-		t.Helper()
-		if err := connect(t, server).Publish("outbox.bell.test", body); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ring(outbox.BellBody(outbox.Appended{Partition: 300, Enqueued: true}, outbox.Appended{Partition: 7, Enqueued: true}))
-	heard([]partition.ID{7, 300}, false)
-	ring([]byte("odd"))
-	heard(nil, true)
 }

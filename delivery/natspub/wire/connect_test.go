@@ -1,4 +1,4 @@
-package natspub_test
+package wire_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/postrider/postrider/condition"
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
 
@@ -22,8 +22,8 @@ func TestConnectKeepsPasswordsToItself(t *testing.T) {
 		"nats://shop:hun#ter2@127.0.0.1:1", "nats://shop:hun/ter2@127.0.0.1:1", "nats://shop:hun?ter2@127.0.0.1:1", "nats://shop:4711#ter2@127.0.0.1:1",
 		"shop:hun#ter2@127.0.0.1:1", "nats://127.0.0.1:1,nats://shop:4711/ter2@127.0.0.1:1", "nats://shop:%zzter2@127.0.0.1:1", "nats://hun#ter2@127.0.0.1:1",
 	} {
-		_, err := natspub.Connect(url, "test", slog.New(slog.DiscardHandler))
-		if !errors.Is(err, natspub.ErrConfig) {
+		_, err := wire.Connect(url, "test", slog.New(slog.DiscardHandler))
+		if !errors.Is(err, wire.ErrConfig) {
 			t.Errorf("%s is not refused: %v", url, err)
 			continue
 		}
@@ -33,8 +33,8 @@ func TestConnectKeepsPasswordsToItself(t *testing.T) {
 			}
 		}
 	}
-	_, err := natspub.Connect("nats://shop:hun%23ter2@127.0.0.1:1", "test", slog.New(slog.DiscardHandler))
-	if err == nil || errors.Is(err, natspub.ErrConfig) || strings.Contains(err.Error(), "ter2") {
+	_, err := wire.Connect("nats://shop:hun%23ter2@127.0.0.1:1", "test", slog.New(slog.DiscardHandler))
+	if err == nil || errors.Is(err, wire.ErrConfig) || strings.Contains(err.Error(), "ter2") {
 		t.Errorf("an encoded password: %v", err)
 	}
 }
@@ -70,7 +70,7 @@ func (r records) await(t *testing.T, says, told string) (n int) {
 func TestTheLogSaysWhyConnectingAgainFails(t *testing.T) {
 	t.Parallel()
 	server, log, attempts := natstest.Start(t, 1), make(records, 1000), make(chan struct{}, 1000)
-	nc, err := natspub.Connect(server.URL(), t.Name(), slog.New(slog.NewTextHandler(log, nil)), nats.CustomReconnectDelay(func(int) time.Duration {
+	nc, err := wire.Connect(server.URL(), t.Name(), slog.New(slog.NewTextHandler(log, nil)), nats.CustomReconnectDelay(func(int) time.Duration {
 		attempts <- struct{}{}
 		return 10 * time.Millisecond
 	}))
@@ -106,7 +106,13 @@ func TestALoginThatIsRefusedForAWhileIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	options := &server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true}
 	admin, relay := &server.User{Username: "admin", Password: "admin"}, &server.User{Username: "relay", Password: "relay"}
-	s := started(t, options, admin, relay)
+	options.Users = []*server.User{admin, relay}
+	s, err := server.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	let := func(users ...*server.User) {
 		changed := options.Clone()
 		changed.Users = users
@@ -115,7 +121,7 @@ func TestALoginThatIsRefusedForAWhileIsTriedAgain(t *testing.T) {
 		}
 	}
 	log, attempts, over := make(records, 1000), make(chan struct{}, 1000), make(chan struct{})
-	nc, err := natspub.Connect("nats://relay:relay@"+s.Addr().String(), t.Name(), slog.New(slog.NewTextHandler(log, nil)), nats.CustomReconnectDelay(func(int) time.Duration {
+	nc, err := wire.Connect("nats://relay:relay@"+s.Addr().String(), t.Name(), slog.New(slog.NewTextHandler(log, nil)), nats.CustomReconnectDelay(func(int) time.Duration {
 		attempts <- struct{}{}
 		return 10 * time.Millisecond
 	}), nats.ClosedHandler(func(*nats.Conn) { close(over) }))
@@ -131,15 +137,23 @@ func TestALoginThatIsRefusedForAWhileIsTriedAgain(t *testing.T) {
 			t.Fatalf("it tries no more: %v", nc.LastError())
 		}
 	}
-	if got := natspub.Reason(nc.LastError()); got != condition.BrokerRefused {
+	if got := wire.Reason(nc.LastError()); got != condition.BrokerRefused {
 		t.Errorf("%v is called %q", nc.LastError(), got)
 	}
-	p := bundle{}.fenced(t, nc, natspub.FencedConfig{})
-	if _, err := p.Extent(t.Context()); natspub.Reason(err) != condition.BrokerRefused || !strings.Contains(err.Error(), "uthorization") {
+	api := wire.NewStreamAPI(nc, "", "EVENTS", wire.DefaultAckTimeout)
+	if _, err := api.Info(t.Context()); wire.Reason(err) != condition.BrokerRefused || !strings.Contains(err.Error(), "uthorization") {
 		t.Errorf("where the login is refused a request says %q", err)
 	}
 	let(admin, relay)
 	if n := log.await(t, "reconnected to NATS", "uthorization"); n != 1 {
 		t.Errorf("%d records tell of the refusal, want 1", n)
+	}
+}
+
+func TestURLsAreRedacted(t *testing.T) {
+	t.Parallel()
+	got := wire.Redact("nats://me:secret@a:4222,tls://token@b,c:4222")
+	if got != "nats://***@a:4222,tls://***@b,c:4222" {
+		t.Errorf("redacted to %s", got)
 	}
 }

@@ -1,11 +1,12 @@
-package natspub_test
+package streams_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 	"github.com/postrider/postrider/outbox"
@@ -16,15 +17,15 @@ func TestUnfitStreamsStoreDoorbells(t *testing.T) {
 	t.Parallel()
 	broker := natstest.Start(t, 1)
 	nc := connect(t, broker)
-	subject, err := natspub.ParseSubject("outbox.{topic}.{type}")
+	subject, err := wire.ParseSubject("outbox.{topic}.{type}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = natspub.EnsureStream(t.Context(), nc, natspub.StreamConfig{Subject: subject, Control: natspub.Control{Prefix: "ctl.fence"}, Create: true, Logger: logger(t)})
-	if errors.Is(err, natspub.ErrConfig) && strings.Contains(err.Error(), "outbox.bell.>") {
+	_, err = streams.EnsureStream(t.Context(), nc, streams.StreamConfig{Subject: subject, Control: streams.Control{Prefix: "ctl.fence"}, Create: true, Logger: logger(t)})
+	if errors.Is(err, wire.ErrConfig) && strings.Contains(err.Error(), "outbox.bell.>") {
 		return
 	}
-	bell, err := natspub.NewBell(nc, outbox.BellSubject("public"))
+	bell, err := wire.NewBell(nc, outbox.BellSubject("public"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func TestUnfitStreamsStoreDoorbells(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := natspub.NewStreamReader(nc, "", natspub.DefaultStream, subject)
+	reader, err := streams.NewStreamReader(nc, "", streams.DefaultStream, subject)
 	if err != nil {
 		t.Fatal(err)
 	}

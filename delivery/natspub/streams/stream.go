@@ -1,4 +1,4 @@
-package natspub
+package streams
 
 import (
 	"cmp"
@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -40,10 +41,10 @@ type Control struct {
 func (c Control) Subjects() string { return cmp.Or(c.Prefix, DefaultControlPrefix) + ".>" }
 
 // Subject is a partition's control subject.
-func (c Control) Subject(id partition.ID) string { return c.own() + strconv.Itoa(int(id)) }
+func (c Control) Subject(id partition.ID) string { return c.Base() + strconv.Itoa(int(id)) }
 
-// own is how this outbox's control subjects begin.
-func (c Control) own() string {
+// Base is how this outbox's control subjects begin.
+func (c Control) Base() string {
 	return fmt.Sprintf("%s.%x.", cmp.Or(c.Prefix, DefaultControlPrefix), c.Outbox[:6])
 }
 
@@ -56,7 +57,7 @@ type StreamConfig struct {
 	// Defaults to "$JS.API".
 	APIPrefix string
 	// Subject is the template whose subjects the stream must capture.
-	Subject Subject
+	Subject wire.Subject
 	// Control says where control messages go, which a stream that is made captures, too.
 	Control Control
 	// Create makes the stream when it is missing; an existing one is never
@@ -72,12 +73,8 @@ type StreamConfig struct {
 	Logger *slog.Logger
 }
 
-// Errors of EnsureStream.
-var (
-	ErrJetStreamOff  = errors.New("JetStream is not enabled")
-	ErrStreamMissing = errors.New("stream does not exist")
-	ErrStreamUnfit   = errors.New("stream does not fit")
-)
+// ErrJetStreamOff is of a server, or of an account, that has none.
+var ErrJetStreamOff = errors.New("JetStream is not enabled")
 
 func (c StreamConfig) withDefaults() StreamConfig {
 	c.Name = cmp.Or(c.Name, DefaultStream)
@@ -87,18 +84,27 @@ func (c StreamConfig) withDefaults() StreamConfig {
 	return c
 }
 
+// JetStream makes a client of JetStream under a prefix of its subjects, as StreamConfig has it.
+func JetStream(nc *nats.Conn, apiPrefix string) (jetstream.JetStream, error) {
+	js, err := jetstream.NewWithAPIPrefix(nc, cmp.Or(apiPrefix, wire.OwnAPI))
+	if err != nil {
+		return nil, fmt.Errorf("JetStream client: %w", err)
+	}
+	return js, nil
+}
+
 // EnsureStream checks the stream, or creates it when Create is set, and returns its info. Errors say what to do.
 func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstream.StreamInfo, error) {
 	cfg = cfg.withDefaults()
-	if events, control := cfg.Subject.capture(), cfg.Control.Subjects(); covers(events, control) || covers(control, events) {
+	if events, control := capture(cfg.Subject), cfg.Control.Subjects(); covers(events, control) || covers(control, events) {
 		return nil, fmt.Errorf("%w: --subject %s: who reads %s would get the workers' control messages, %s, too; change it, or give the outbox a prefix of its own "+
-			"(postrider migrate up --control-prefix)", ErrConfig, cfg.Subject, events, control)
+			"(postrider migrate up --control-prefix)", wire.ErrConfig, cfg.Subject, events, control)
 	}
-	if events := cfg.Subject.capture(); covers(events, bells) || covers(bells, events) {
-		return nil, fmt.Errorf("%w: --subject %s: the stream would store the doorbells, %s, among the events; begin it otherwise", ErrConfig, cfg.Subject, bells)
+	if events := capture(cfg.Subject); covers(events, bells) || covers(bells, events) {
+		return nil, fmt.Errorf("%w: --subject %s: the stream would store the doorbells, %s, among the events; begin it otherwise", wire.ErrConfig, cfg.Subject, bells)
 	}
 	if version := nc.ConnectedServerVersion(); !versionAtLeast(version, 11) {
-		return nil, fmt.Errorf("%w: nats-server %s stores messages of former owners; update it to 2.11 or newer", ErrConfig, version)
+		return nil, fmt.Errorf("%w: nats-server %s stores messages of former owners; update it to 2.11 or newer", wire.ErrConfig, version)
 	}
 	js, err := JetStream(nc, cfg.APIPrefix)
 	if err != nil {
@@ -114,7 +120,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 		if cfg.APIPrefix != "" {
 			cure = "nobody answers there; correct jetstream_domain or jetstream_api_prefix in --nats-context, or see to the leaf node or the account's import"
 		}
-		return nil, fmt.Errorf("%w on %s, under %s: %s", ErrJetStreamOff, Redact(nc.ConnectedUrl()), cmp.Or(cfg.APIPrefix, ownAPI), cure)
+		return nil, fmt.Errorf("%w on %s, under %s: %s", ErrJetStreamOff, wire.Redact(nc.ConnectedUrl()), cmp.Or(cfg.APIPrefix, wire.OwnAPI), cure)
 	case errors.Is(err, jetstream.ErrStreamNotFound) && cfg.Create:
 		stream, err = cfg.create(ctx, js, cfg.stream(nc))
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another worker was faster
@@ -126,7 +132,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 		cfg.Logger.Info("created stream", "stream", cfg.Name, "replicas", cfg.Replicas)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("%w: %s; create it with subjects %s and %s, or start once with --create-stream",
-			ErrStreamMissing, cfg.Name, cfg.Subject.capture(), cfg.Control.Subjects())
+			wire.ErrStreamMissing, cfg.Name, capture(cfg.Subject), cfg.Control.Subjects())
 	case err != nil:
 		return nil, fmt.Errorf("look up stream %s: %w", cfg.Name, err)
 	}
@@ -143,6 +149,9 @@ func EnsureFenced(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	return info, err
 }
 
+// codeNoPeers says that a cluster has none for a stream's replicas.
+const codeNoPeers = 10005
+
 // create has the stream created. A cluster that begins, that holds an election or lacks a server has no place for it yet.
 func (c StreamConfig) create(ctx context.Context, js jetstream.JetStream, config jetstream.StreamConfig) (jetstream.Stream, error) {
 	for tries := 1; ; tries++ {
@@ -154,14 +163,14 @@ func (c StreamConfig) create(ctx context.Context, js jetstream.JetStream, config
 		if tries == 1 {
 			c.Logger.Info("the cluster has no place for the stream yet", "stream", c.Name, "replicas", c.Replicas, "error", err)
 		}
-		if !pauseFor(ctx, tries) {
+		if !wire.Pause(ctx, tries) {
 			return nil, err
 		}
 	}
 }
 
 // capture is the widest subject that lies under the template's fixed beginning.
-func (s Subject) capture() string {
+func capture(s wire.Subject) string {
 	fixed, _, _ := strings.Cut(s.String(), ".{")
 	if fixed == s.String() {
 		return fixed
@@ -176,7 +185,7 @@ func (c StreamConfig) overlap(ctx context.Context, js jetstream.JetStream, err e
 		return err
 	}
 	for subject, cure := range map[string]string{
-		c.Subject.capture():  "give another --subject",
+		capture(c.Subject):   "give another --subject",
 		c.Control.Subjects(): "give the outbox a prefix of its own (postrider migrate up --control-prefix)",
 	} {
 		if other, unknown := js.StreamNameBySubject(ctx, subject); unknown == nil {
@@ -194,7 +203,7 @@ func (c StreamConfig) stream(nc *nats.Conn) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:               c.Name,
 		Description:        "Events of an outbox, published by Postrider.",
-		Subjects:           []string{c.Subject.capture(), c.Control.Subjects()},
+		Subjects:           []string{capture(c.Subject), c.Control.Subjects()},
 		Storage:            storage,
 		Replicas:           c.Replicas,
 		Retention:          jetstream.LimitsPolicy,

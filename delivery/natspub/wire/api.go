@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"cmp"
@@ -14,53 +14,50 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// api asks the leader of one stream. The library's own read of a last message is
+// StreamAPI asks the leader of one stream. Its errors wrap delivery.ErrOutage where nothing else is said. The library's own read of a last message is
 // not used: where a stream allows direct gets it may be answered by a follower
 // that lags behind.
-type api struct {
+type StreamAPI struct {
 	nc             *nats.Conn
 	prefix, stream string
 	patience       *patience
 }
 
-func newAPI(nc *nats.Conn, prefix, stream string, ackTimeout time.Duration) api {
-	return api{nc, prefix, stream, &patience{most: ackTimeout}}
+// NewStreamAPI asks under a prefix, "$JS.API" if it is empty. An answer is awaited for a second at first, at most for ackTimeout.
+func NewStreamAPI(nc *nats.Conn, prefix, stream string, ackTimeout time.Duration) StreamAPI {
+	return StreamAPI{nc, prefix, stream, &patience{most: ackTimeout}}
 }
 
-// ownAPI is under what JetStream answers where it is the account's own, in the server that a client is connected to.
-const ownAPI = "$JS.API"
-
-// JetStream makes a client of JetStream under a prefix of its subjects, as StreamConfig has it.
-func JetStream(nc *nats.Conn, apiPrefix string) (jetstream.JetStream, error) {
-	js, err := jetstream.NewWithAPIPrefix(nc, cmp.Or(apiPrefix, ownAPI))
-	if err != nil {
-		return nil, fmt.Errorf("JetStream client: %w", err)
-	}
-	return js, nil
-}
+// OwnAPI is where JetStream answers if it is the account's own, in the server that a client is connected to.
+const OwnAPI = "$JS.API"
 
 // codeNoMessage is the answer when nothing is stored on a subject.
 const codeNoMessage = 10037
 
-// storedMessage is a message of the stream; sequence 0: there is none.
-type storedMessage struct {
-	sequence uint64
-	at       time.Time
-	header   nats.Header
-	body     []byte
+// RawMessage is a message of the stream; Sequence 0: there is none.
+type RawMessage struct {
+	Sequence uint64
+	At       time.Time
+	Header   nats.Header
+	Body     []byte
 }
 
-// last returns the last message on a literal subject.
-func (a api) last(ctx context.Context, subject string) (storedMessage, error) {
+// Last returns the last message on a literal subject.
+func (a StreamAPI) Last(ctx context.Context, subject string) (RawMessage, error) {
 	return a.get(ctx, map[string]any{"last_by_subj": subject})
 }
 
-// next returns the first message at or behind a position whose subject matches.
-func (a api) next(ctx context.Context, filter string, from uint64) (storedMessage, error) {
+// Next returns the first message at or behind a position whose subject matches.
+func (a StreamAPI) Next(ctx context.Context, filter string, from uint64) (RawMessage, error) {
 	return a.get(ctx, map[string]any{"seq": from, "next_by_subj": filter})
 }
 
-func (a api) get(ctx context.Context, which map[string]any) (storedMessage, error) {
+// At returns what lies at a position.
+func (a StreamAPI) At(ctx context.Context, position uint64) (RawMessage, error) {
+	return a.get(ctx, map[string]any{"seq": position})
+}
+
+func (a StreamAPI) get(ctx context.Context, which map[string]any) (RawMessage, error) {
 	var reply struct {
 		Error   *APIError `json:"error"`
 		Message struct {
@@ -73,18 +70,18 @@ func (a api) get(ctx context.Context, which map[string]any) (storedMessage, erro
 	err := a.ask(ctx, "STREAM.MSG.GET", which, &reply)
 	switch {
 	case err != nil:
-		return storedMessage{}, err
+		return RawMessage{}, err
 	case reply.Error != nil && reply.Error.ErrCode == codeNoMessage:
-		return storedMessage{}, nil
+		return RawMessage{}, nil
 	case reply.Error != nil:
-		return storedMessage{}, a.refused(reply.Error)
+		return RawMessage{}, a.refused(reply.Error)
 	}
 	header, _ := nats.DecodeHeadersMsg(reply.Message.Headers) // what others wrote may be unreadable: clients give such a message none
-	return storedMessage{sequence: reply.Message.Sequence, at: reply.Message.At, header: header, body: reply.Message.Data}, nil
+	return RawMessage{Sequence: reply.Message.Sequence, At: reply.Message.At, Header: header, Body: reply.Message.Data}, nil
 }
 
-// held returns how many messages the stream holds on each subject under a filter.
-func (a api) held(ctx context.Context, filter string) (map[string]uint64, error) {
+// Held returns how many messages the stream holds on each subject under a filter.
+func (a StreamAPI) Held(ctx context.Context, filter string) (map[string]uint64, error) {
 	var reply struct {
 		Error *APIError `json:"error"`
 		State struct {
@@ -100,9 +97,9 @@ func (a api) held(ctx context.Context, filter string) (map[string]uint64, error)
 
 const operationPurge = "STREAM.PURGE"
 
-// purge removes the messages of a literal subject that lie before a position, or all but the last ones: one of the two is
+// Purge removes the messages of a literal subject that lie before a position, or all but the last ones: one of the two is
 // above 0. It returns how many went. Where nobody may, the error wraps ErrConfiguration.
-func (a api) purge(ctx context.Context, subject string, before, keep uint64) (purged uint64, err error) {
+func (a StreamAPI) Purge(ctx context.Context, subject string, before, keep uint64) (purged uint64, err error) {
 	which := map[string]any{"filter": subject, "keep": keep}
 	if keep == 0 {
 		if before <= 1 { // nothing lies before it, and older servers would take it for all
@@ -127,8 +124,8 @@ func (a api) purge(ctx context.Context, subject string, before, keep uint64) (pu
 	return reply.Purged, err
 }
 
-// info returns what the stream holds, and its settings.
-func (a api) info(ctx context.Context) (jetstream.StreamInfo, error) {
+// Info returns what the stream holds, and its settings.
+func (a StreamAPI) Info(ctx context.Context) (jetstream.StreamInfo, error) {
 	var reply struct {
 		Error *APIError `json:"error"`
 		jetstream.StreamInfo
@@ -141,7 +138,7 @@ func (a api) info(ctx context.Context) (jetstream.StreamInfo, error) {
 }
 
 // ask is a request that is made again where it is not answered: the server that took it may have gone.
-func (a api) ask(ctx context.Context, operation string, body, reply any) error {
+func (a StreamAPI) ask(ctx context.Context, operation string, body, reply any) error {
 	for {
 		began, patience := time.Now(), a.patience.now()
 		once, cancel := context.WithTimeout(ctx, patience)
@@ -158,15 +155,15 @@ func (a api) ask(ctx context.Context, operation string, body, reply any) error {
 	}
 }
 
-func (a api) request(ctx context.Context, operation string, body, reply any) error {
+func (a StreamAPI) request(ctx context.Context, operation string, body, reply any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("%s: %w", operation, err)
 	}
 	before := a.nc.LastError()
-	msg, err := a.nc.RequestWithContext(ctx, cmp.Or(a.prefix, ownAPI)+"."+operation+"."+a.stream, data)
+	msg, err := a.nc.RequestWithContext(ctx, cmp.Or(a.prefix, OwnAPI)+"."+operation+"."+a.stream, data)
 	if err != nil {
-		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, cmp.Or(permission(a.nc, before, operation), plainly(a.nc, err)))
+		return fmt.Errorf("%w: %s of stream %s: %w", delivery.ErrOutage, operation, a.stream, cmp.Or(Permission(a.nc, before, operation), Plainly(a.nc, err)))
 	}
 	if err := json.Unmarshal(msg.Data, reply); err != nil {
 		return fmt.Errorf("%w: malformed answer to %s: %w", delivery.ErrOutage, operation, err)
@@ -176,15 +173,6 @@ func (a api) request(ctx context.Context, operation string, body, reply any) err
 
 // refused classes what the API says no to. A stream that is missing now was there
 // at the start: it may come back, so it is an outage.
-func (a api) refused(e *APIError) error {
+func (a StreamAPI) refused(e *APIError) error {
 	return fmt.Errorf("%w: stream %s: %w", delivery.ErrOutage, a.stream, e)
-}
-
-// refusal returns the JetStream code of an error, 0 for other errors.
-func refusal(err error) int {
-	var e *APIError
-	if errors.As(err, &e) {
-		return e.ErrCode
-	}
-	return 0
 }

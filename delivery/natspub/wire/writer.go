@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"encoding/hex"
@@ -15,10 +15,10 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// writer makes one message after the other in the same memory. What message returns
+// Writer makes one message after the other in the same memory. What message returns
 // is valid until the next call; it is for one goroutine.
-type writer struct {
-	build builder
+type Writer struct {
+	build Builder
 	msg   nats.Msg
 	// values holds a header's value where its slice in msg.Header points; optional
 	// are the names to take away again.
@@ -45,28 +45,31 @@ const (
 // subjectKey is what a subject is made of, but for the stream and the partition.
 type subjectKey struct{ topic, kind, tenant string }
 
-type writers struct{ pool sync.Pool }
+// WriterPool lends writers, each to one goroutine.
+type WriterPool struct{ pool sync.Pool }
 
-func newWriters(b builder) *writers {
-	return &writers{pool: sync.Pool{New: func() any { return b.writer() }}}
+// NewWriterPool lends writers of that builder.
+func NewWriterPool(b Builder) *WriterPool {
+	return &WriterPool{pool: sync.Pool{New: func() any { return b.writer() }}}
 }
 
-func (p *writers) get() *writer {
-	w, ok := p.pool.Get().(*writer)
+// Get lends one until it is put back.
+func (p *WriterPool) Get() *Writer {
+	w, ok := p.pool.Get().(*Writer)
 	if !ok {
 		panic("writers lend writers")
 	}
 	return w
 }
 
-// put takes one back; what it holds of a message is let go.
-func (p *writers) put(w *writer) {
+// Put takes one back; what it holds of a message is let go.
+func (p *WriterPool) Put(w *Writer) {
 	w.msg.Data = nil
 	p.pool.Put(w)
 }
 
-func (b builder) writer() *writer {
-	w := &writer{build: b, subjects: map[subjectKey]string{}}
+func (b Builder) writer() *Writer {
+	w := &Writer{build: b, subjects: map[subjectKey]string{}}
 	w.msg.Header = make(nats.Header, b.Headers.most())
 	for i, name := range fixedHeaders {
 		w.fixed[i] = w.place(name)
@@ -75,7 +78,7 @@ func (b builder) writer() *writer {
 }
 
 // place gives a header its value's place.
-func (w *writer) place(name string) *string {
+func (w *Writer) place(name string) *string {
 	if w.used == len(w.values) {
 		list := []string{""}
 		w.msg.Header[name] = list
@@ -87,8 +90,8 @@ func (w *writer) place(name string) *string {
 	return &slot[0]
 }
 
-// set adds a header to the present message.
-func (w *writer) set(name, value string) {
+// Set adds a header to the present message.
+func (w *Writer) Set(name, value string) {
 	if list := w.msg.Header[name]; len(list) == 1 {
 		list[0] = value
 		return
@@ -97,18 +100,18 @@ func (w *writer) set(name, value string) {
 	w.optional = append(w.optional, name)
 }
 
-// without takes headers away that were not set by set.
-func (w *writer) without(names ...string) {
+// Without takes headers away that were not set by set.
+func (w *Writer) Without(names ...string) {
 	for _, name := range names {
 		delete(w.msg.Header, name)
 	}
 }
 
-// message makes an event's message around its body, without a reply subject.
-func (w *writer) message(m delivery.Message, b body) *nats.Msg {
-	w.without(w.optional...)
+// Message makes an event's message around its body, without a reply subject.
+func (w *Writer) Message(m delivery.Message, b Content) *nats.Msg {
+	w.Without(w.optional...)
 	w.optional, w.used = w.optional[:0], len(fixedHeaders)
-	w.msg.Subject, w.msg.Reply, w.msg.Data = w.subject(m), "", b.data
+	w.msg.Subject, w.msg.Reply, w.msg.Data = w.subject(m), "", b.Data
 	for i, value := range [...]string{
 		w.uuid(m.Event.ID), w.number(m.Sequence), w.number(int64(m.Partition)), message.EncodeHeader(m.Stream),
 		w.number(m.Event.StreamVersion), message.EncodeHeader(m.Event.Type),
@@ -120,14 +123,14 @@ func (w *writer) message(m delivery.Message, b body) *nats.Msg {
 		w.build.attributes.add(w, m)
 	}
 	if b.encoding != "" {
-		w.set(headerEncoding, b.encoding)
+		w.Set(headerEncoding, b.encoding)
 	}
 	return &w.msg
 }
 
-// messageID is the event's UUID, with the generation behind it when a requeue or
+// MessageID is the event's UUID, with the generation behind it when a requeue or
 // replay raised it.
-func (w *writer) messageID(m delivery.Message) string {
+func (w *Writer) MessageID(m delivery.Message) string {
 	if m.Generation == 0 {
 		return *w.fixed[0]
 	}
@@ -135,7 +138,7 @@ func (w *writer) messageID(m delivery.Message) string {
 }
 
 // subject is the message's subject, remembered where messages share it.
-func (w *writer) subject(m delivery.Message) string {
+func (w *Writer) subject(m delivery.Message) string {
 	if w.build.Subject.own {
 		return w.build.Subject.Of(m)
 	}
@@ -151,17 +154,17 @@ func (w *writer) subject(m delivery.Message) string {
 	return s
 }
 
-func (w *writer) number(n int64) string {
+func (w *Writer) number(n int64) string {
 	w.scratch = strconv.AppendInt(w.scratch[:0], n, 10)
 	return w.texts.Keep(w.scratch)
 }
 
-func (w *writer) uuid(id uuid.UUID) string {
+func (w *Writer) uuid(id uuid.UUID) string {
 	w.scratch = appendUUID(w.scratch[:0], id)
 	return w.texts.Keep(w.scratch)
 }
 
-func (w *writer) time(t time.Time) string {
+func (w *Writer) time(t time.Time) string {
 	w.scratch = t.AppendFormat(w.scratch[:0], time.RFC3339Nano)
 	return w.texts.Keep(w.scratch)
 }

@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"fmt"
@@ -22,7 +22,8 @@ type Shape struct {
 	Compressor *codec.Compressor
 }
 
-func (s Shape) withDefaults() (Shape, error) {
+// WithDefaults gives a shape without a subject the usual one.
+func (s Shape) WithDefaults() (Shape, error) {
 	if s.Subject.text != "" {
 		return s, nil
 	}
@@ -43,53 +44,55 @@ func (s Shape) Validate() error {
 	return s.Headers.Validate()
 }
 
-// builder makes messages, for every publisher. What it makes depends on nothing but its shape and what is stored of the event, so that an
+// Builder makes messages, for every publisher. What it makes depends on nothing but its shape and what is stored of the event, so that an
 // event which is published again has the same subject, headers and body, but for its generation, epoch and batch.
-type builder struct {
+type Builder struct {
 	Shape
 
 	attributes *attributes // nil without CloudEvents
 	large      *oneAtATime
 }
 
-func newBuilder(shape Shape) (builder, error) {
-	shape, err := shape.withDefaults()
+// NewBuilder refuses a shape that is invalid; the error wraps ErrConfig.
+func NewBuilder(shape Shape) (Builder, error) {
+	shape, err := shape.WithDefaults()
 	if err == nil {
 		err = shape.Validate()
 	}
 	if err != nil {
-		return builder{}, err
+		return Builder{}, err
 	}
-	b := builder{Shape: shape, large: &oneAtATime{}}
+	b := Builder{Shape: shape, large: &oneAtATime{}}
 	if shape.Headers.CloudEvents != nil {
 		b.attributes = shape.Headers.CloudEvents.attributes()
 	}
 	return b, nil
 }
 
-// body is what a message carries: the payload, or the payload compressed.
-type body struct {
-	data     []byte
+// Content is what a message carries: the payload, or the payload compressed.
+type Content struct {
+	Data     []byte
 	encoding string // empty as it is
 }
 
 const headerEncoding = codec.Header
 
-func (b builder) body(m delivery.Message) body {
+// Body compresses the payload where the shape says so, large ones one at a time.
+func (b Builder) Body(m delivery.Message) Content {
 	if b.Compressor != nil && b.encoded(m.Event) {
-		return body{data: m.Event.Payload}
+		return Content{Data: m.Event.Payload}
 	}
 	if b.Compressor != nil {
 		defer b.large.lock(len(m.Event.Payload))()
 	}
 	if data, compressed := b.Compressor.Compress(m.Event.Payload); compressed {
-		return body{data, string(b.Compressor.Encoding())}
+		return Content{data, string(b.Compressor.Encoding())}
 	}
-	return body{data: m.Event.Payload}
+	return Content{Data: m.Event.Payload}
 }
 
 // encoded tells whether the producer encoded the body itself, and the message says how.
-func (b builder) encoded(e *delivery.Event) bool {
+func (b Builder) encoded(e *delivery.Event) bool {
 	for name := range e.Headers {
 		if strings.EqualFold(name, headerEncoding) && b.Headers.sends(e, name) {
 			return true
@@ -98,11 +101,11 @@ func (b builder) encoded(e *delivery.Event) bool {
 	return false
 }
 
-// message makes a message of its own.
-func (b builder) message(m delivery.Message) *nats.Msg { return b.writer().message(m, b.body(m)) }
+// Message makes a message of its own.
+func (b Builder) Message(m delivery.Message) *nats.Msg { return b.writer().Message(m, b.Body(m)) }
 
-// bound is about the most that a message's headers take, in bytes.
-func (b builder) bound(m delivery.Message) int {
+// Bound is about the most that a message's headers take, in bytes.
+func (b Builder) Bound(m delivery.Message) int {
 	const names, encoded = 420, 3
 	e := m.Event
 	size := names + encoded*(len(m.Stream)+len(e.Type)) + len(e.TraceParent) + len(e.TraceState) +

@@ -1,4 +1,4 @@
-package natspub_test
+package wire_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
 func TestSubjects(t *testing.T) {
@@ -21,7 +21,7 @@ func TestSubjects(t *testing.T) {
 		"events.fixed":                  "events.fixed",
 		"a-b_c.{type}.tail.{partition}": "a-b_c.order%2Epaid.tail.3",
 	} {
-		s, err := natspub.ParseSubject(template)
+		s, err := wire.ParseSubject(template)
 		if err != nil {
 			t.Errorf("%s: %v", template, err)
 			continue
@@ -35,7 +35,7 @@ func TestSubjects(t *testing.T) {
 func TestSubjectTemplatesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, template := range []string{"", ".", "events..x", "events.*", "events.>", "events.{nothing}", "events.{type}x", "{topic}.x", "events. x", "events.{type", "$JS.API"} {
-		if _, err := natspub.ParseSubject(template); !errors.Is(err, natspub.ErrConfig) || !strings.Contains(err.Error(), "--subject") {
+		if _, err := wire.ParseSubject(template); !errors.Is(err, wire.ErrConfig) || !strings.Contains(err.Error(), "--subject") {
 			t.Errorf("%q: %v", template, err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestSubjectTemplatesAreRefused(t *testing.T) {
 // different short data gives different subjects.
 func TestDataCannotInjectTokens(t *testing.T) {
 	t.Parallel()
-	s, err := natspub.ParseSubject("events.{topic}.{stream}")
+	s, err := wire.ParseSubject("events.{topic}.{stream}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"testing"
@@ -28,11 +28,24 @@ func TestTheUsualAnswerIsReadAsAnyOther(t *testing.T) {
 		if ok != usual {
 			t.Errorf("%s: usual %t", text, ok)
 		}
-		if want := parseAnswer(&nats.Msg{Data: []byte(text)}); ok && (want.err != nil || ans != want) {
+		if want := ParseAnswer(&nats.Msg{Data: []byte(text)}); ok && (want.Err != nil || ans != want) {
 			t.Errorf("%s: %+v, decoded %+v", text, ans, want)
 		}
 	}
 	if _, ok := usualAnswer([]byte(`{"stream":"","seq":17}`), ""); ok {
 		t.Error("a stream without a name is the usual")
+	}
+}
+
+// Another stream on the subject, as at a leaf node, may refuse a message before its own stream has stored it.
+func TestAnotherStreamsAnswerIsNotTaken(t *testing.T) {
+	t.Parallel()
+	a, answered := &Answers{prefix: "inbox.", waiting: map[uint64]receiver{}}, make(answerChannel, 2)
+	reply := a.expect(answered)
+	for _, said := range []string{`{"error":{"code":400,"err_code":10060,"description":"expected stream does not match"},"stream":"HERE","seq":0}`, `{"stream":"EVENTS","seq":7}`} {
+		a.receive(&nats.Msg{Subject: reply, Data: []byte(said)})
+	}
+	if ans := <-answered; ans.Err != nil || ans.Sequence != 7 {
+		t.Errorf("the answer is %+v, want that of its own stream", ans)
 	}
 }

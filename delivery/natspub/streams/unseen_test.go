@@ -1,4 +1,4 @@
-package natspub_test
+package streams_test
 
 import (
 	"bufio"
@@ -10,7 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/postrider/postrider/delivery/natspub"
+	"github.com/postrider/postrider/delivery/natspub/streams"
+	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
@@ -30,11 +31,11 @@ func TestAScanSeesWhatClientsKeep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := natspub.NewStreamReader(js.Conn(), "", natspub.DefaultStream, subject)
+	reader, err := streams.NewStreamReader(js.Conn(), "", streams.DefaultStream, subject)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +61,11 @@ func TestAScanPassesHeadersThatNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	publishRaw(t, broker.URL(), "events.a.b", "NATS/1.0\r\nno header\r\n\r\n")
-	subject, err := natspub.ParseSubject(natspub.DefaultSubject)
+	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := natspub.NewStreamReader(js.Conn(), "", natspub.DefaultStream, subject)
+	reader, err := streams.NewStreamReader(js.Conn(), "", streams.DefaultStream, subject)
 	if err != nil {
 		t.Fatal(err)
 	}

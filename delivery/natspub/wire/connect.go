@@ -1,7 +1,6 @@
-package natspub
+package wire
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	neturl "net/url"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 )
-
-// ErrConfig is wrapped by every complaint about settings.
-var ErrConfig = errors.New("nats configuration")
 
 // tellAgain is how often at most the log has why connecting again fails: there are several attempts a second.
 const tellAgain = time.Minute
@@ -67,12 +63,6 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 		return nil, fmt.Errorf("connect to NATS at %s (--nats-url, --nats-context): %w", Redact(url), err)
 	}
 	return nc, nil
-}
-
-// refusesLogin tells whether the server lets nobody in with the name, the token or the key.
-func refusesLogin(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
-		errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
 // readable tells whether each of the URLs is one, and whether what stands before an @ is its user. A # in a password

@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"fmt"
@@ -71,7 +71,7 @@ func (c CloudEvents) attributes() *attributes {
 }
 
 // add sets the attributes of a message. An optional attribute without a value is left out, as an empty one would be invalid.
-func (a *attributes) add(w *writer, m delivery.Message) {
+func (a *attributes) add(w *Writer, m delivery.Message) {
 	e := m.Event
 	stream := message.EncodeAttribute(m.Stream)
 	for _, h := range [...]struct{ name, value string }{
@@ -90,13 +90,13 @@ func (a *attributes) add(w *writer, m delivery.Message) {
 		{message.HeaderCECausationID, a.related(w, e.CausationID)},
 	} {
 		if h.value != "" {
-			w.set(h.name, h.value)
+			w.Set(h.name, h.value)
 		}
 	}
 }
 
 // related is the value of an attribute of the extension for correlation.
-func (a *attributes) related(w *writer, id string) string {
+func (a *attributes) related(w *Writer, id string) string {
 	if w.build.Headers.Minimal {
 		return ""
 	}
@@ -139,7 +139,7 @@ func absoluteURI(text string) string {
 }
 
 // rfc3339 writes a time in UTC; "" for one that RFC 3339 cannot express.
-func rfc3339(w *writer, t time.Time) string {
+func rfc3339(w *Writer, t time.Time) string {
 	t = t.UTC()
 	if t.IsZero() || t.Year() < 1 || t.Year() > 9999 {
 		return ""

@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"fmt"
@@ -68,28 +68,28 @@ func (h Headers) most() int {
 }
 
 // add sets what not every message has.
-func (h Headers) add(w *writer, m delivery.Message) {
+func (h Headers) add(w *Writer, m delivery.Message) {
 	e := m.Event
 	if seen := m.Generation + m.Era; seen > 0 {
-		w.set(message.HeaderGeneration, w.number(int64(seen)))
+		w.Set(message.HeaderGeneration, w.number(int64(seen)))
 	}
 	if traceable(e.TraceParent) {
-		w.set(message.HeaderTraceParent, e.TraceParent)
+		w.Set(message.HeaderTraceParent, e.TraceParent)
 		if traceable(e.TraceState) {
-			w.set(message.HeaderTraceState, e.TraceState)
+			w.Set(message.HeaderTraceState, e.TraceState)
 		}
 	}
 	if h.Full {
 		if at := rfc3339(w, e.RecordedAt); at != "" {
-			w.set(message.HeaderRecordedAt, at)
+			w.Set(message.HeaderRecordedAt, at)
 		}
 	}
 	if !h.Minimal {
 		if e.CorrelationID != "" {
-			w.set(message.HeaderCorrelationID, message.EncodeHeader(e.CorrelationID))
+			w.Set(message.HeaderCorrelationID, message.EncodeHeader(e.CorrelationID))
 		}
 		if e.CausationID != "" {
-			w.set(message.HeaderCausationID, message.EncodeHeader(e.CausationID))
+			w.Set(message.HeaderCausationID, message.EncodeHeader(e.CausationID))
 		}
 	}
 	for name, value := range e.Headers {
@@ -97,10 +97,10 @@ func (h Headers) add(w *writer, m delivery.Message) {
 		case !h.sends(e, name):
 		case h.CloudEvents != nil && strings.HasPrefix(name, message.CEPrefix):
 			if value != "" { // an attribute must not be empty
-				w.set(name, message.EncodeAttribute(value))
+				w.Set(name, message.EncodeAttribute(value))
 			}
 		default:
-			w.set(name, message.EncodeHeader(value))
+			w.Set(name, message.EncodeHeader(value))
 		}
 	}
 }
@@ -121,8 +121,8 @@ func (h Headers) sends(e *delivery.Event, name string) bool {
 	}
 }
 
-// check refuses an event whose own headers cannot be sent under their names: one that no append function wrote.
-func (h Headers) check(e *delivery.Event) error {
+// Check refuses an event whose own headers cannot be sent under their names: one that no append function wrote.
+func (h Headers) Check(e *delivery.Event) error {
 	if len(e.Headers) == 0 || !h.all() {
 		return nil
 	}
@@ -145,8 +145,8 @@ func traceable(value string) bool {
 	return value != "" && len(value) <= traceLimit && message.EncodeHeader(value) == value
 }
 
-// headerSize is the length of the headers on the wire, in bytes.
-func headerSize(h nats.Header) int {
+// HeaderSize is the length of the headers on the wire, in bytes.
+func HeaderSize(h nats.Header) int {
 	size := len("NATS/1.0\r\n\r\n")
 	for name, values := range h {
 		for _, v := range values {

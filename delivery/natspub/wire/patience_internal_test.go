@@ -1,4 +1,4 @@
-package natspub
+package wire
 
 import (
 	"sync/atomic"
@@ -61,8 +61,8 @@ func TestAnUnansweredReadIsMadeAgain(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	a := api{nc, "AWAY", "EVENTS", &patience{most: 10 * time.Millisecond}}
-	if m, err := a.last(t.Context(), "s"); err != nil || m.sequence != 7 {
-		t.Errorf("read %d, %v; asked %d times", m.sequence, err, asked.Load())
+	a := StreamAPI{nc, "AWAY", "EVENTS", &patience{most: 10 * time.Millisecond}}
+	if m, err := a.Last(t.Context(), "s"); err != nil || m.Sequence != 7 {
+		t.Errorf("read %d, %v; asked %d times", m.Sequence, err, asked.Load())
 	}
 }

@@ -1,0 +1,199 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Answer says where a message lies in the stream, or why it does not.
+type Answer struct {
+	Sequence  uint64 // in the stream; of a batch, its last message's
+	Duplicate bool   // it was stored before, under the same message id
+	Stream    string // that acknowledged
+	Err       error  // an APIError, the client's, or the cause that ended the wait
+}
+
+// Answers matches acknowledgements to messages: one subscription for all, the
+// last token of the reply subject names the message.
+type Answers struct {
+	nc       *nats.Conn
+	patience *patience
+	prefix   string
+	sub      *nats.Subscription
+
+	mu      sync.Mutex
+	next    uint64
+	waiting map[uint64]receiver
+	stream  string // of the last acknowledgement
+}
+
+// receiver takes answers, on the goroutine that reads all of them: it must not wait.
+type receiver interface{ receive(ans Answer) }
+
+// answerChannel is a receiver that has room for every answer it will get.
+type answerChannel chan Answer
+
+func (c answerChannel) receive(ans Answer) { c <- ans }
+
+// NewAnswers subscribes to answers, which are awaited as long as those of that API. Close ends it.
+func NewAnswers(of StreamAPI) (*Answers, error) {
+	a := &Answers{nc: of.nc, patience: of.patience, prefix: of.nc.NewInbox() + ".", waiting: map[uint64]receiver{}}
+	sub, err := a.nc.Subscribe(a.prefix+"*", a.receive)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
+	}
+	// Answers are small and counted by the window; none may be dropped.
+	if err := sub.SetPendingLimits(-1, -1); err != nil {
+		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
+	}
+	a.sub = sub
+	return a, nil
+}
+
+// expect returns a fresh reply subject, and to whom its answer goes.
+func (a *Answers) expect(to receiver) (reply string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.next++
+	a.waiting[a.next] = to
+	return string(strconv.AppendUint(append(make([]byte, 0, len(a.prefix)+13), a.prefix...), a.next, 36))
+}
+
+// number is which message a reply subject stands for.
+func (a *Answers) number(reply string) (uint64, bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(reply, a.prefix), 36, 64)
+	return n, err == nil
+}
+
+// forget drops the expectation of a reply subject. A late answer goes nowhere.
+func (a *Answers) forget(reply string) {
+	n, _ := a.number(reply)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.waiting, n)
+}
+
+func (a *Answers) receive(msg *nats.Msg) {
+	n, ok := a.number(msg.Subject)
+	if !ok {
+		return
+	}
+	ans, usual := usualAnswer(msg.Data, a.stream)
+	if !usual {
+		ans = ParseAnswer(msg)
+		a.stream = ans.Stream // only this subscription's goroutine uses it
+	}
+	if Refusal(ans.Err) == codeStreamNotMatch { // another stream on the subject, as at a leaf node: it is not the one that was asked
+		return
+	}
+	a.mu.Lock()
+	to, ok := a.waiting[n]
+	delete(a.waiting, n)
+	a.mu.Unlock()
+	if !ok {
+		return
+	}
+	to.receive(ans)
+}
+
+// usualAnswer reads what a server writes of a message that it has stored in that
+// stream, without decoding JSON; false: it is something else.
+func usualAnswer(data []byte, stream string) (Answer, bool) {
+	const opening, middle, closing = `{"stream":"`, `","seq":`, `}`
+	rest, ok := bytes.CutPrefix(data, []byte(opening))
+	if !ok || len(rest) < len(stream) || stream == "" || string(rest[:len(stream)]) != stream {
+		return Answer{}, false
+	}
+	if rest, ok = bytes.CutPrefix(rest[len(stream):], []byte(middle)); !ok {
+		return Answer{}, false
+	}
+	digits, ok := bytes.CutSuffix(rest, []byte(closing))
+	if !ok || len(digits) == 0 || len(digits) > 18 {
+		return Answer{}, false
+	}
+	ans := Answer{Stream: stream}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return Answer{}, false
+		}
+		ans.Sequence = 10*ans.Sequence + uint64(c-'0')
+	}
+	return ans, true
+}
+
+// Close ends the subscription.
+func (a *Answers) Close() error { return a.sub.Unsubscribe() }
+
+// Exchange sends messages, of which write sends all with these reply subjects on the first and the
+// last one, and waits for the answer: until the connection breaks, the patience or ctx ends.
+func (a *Answers) Exchange(ctx context.Context, write func(opens, reply string) error) Answer {
+	answered := make(answerChannel, 2)
+	opens, reply := a.expect(opening{answered}), a.expect(answered)
+	defer a.forget(opens)
+	defer a.forget(reply)
+	disconnected := a.nc.StatusChanged(nats.RECONNECTING, nats.CLOSED, nats.DISCONNECTED)
+	defer a.nc.RemoveStatusListener(disconnected)
+	if err := write(opens, reply); err != nil {
+		return Answer{Err: Plainly(a.nc, err)}
+	}
+	began, patience := time.Now(), a.patience.now()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case ans := <-answered:
+		a.patience.answered(time.Since(began))
+		return ans
+	case <-disconnected:
+		return Answer{Err: nats.ErrDisconnected}
+	case <-timeout.C:
+		a.patience.unanswered(patience)
+		return Answer{Err: fmt.Errorf("%w within %s", nats.ErrTimeout, patience)}
+	case <-ctx.Done():
+		return Answer{Err: context.Cause(ctx)}
+	}
+}
+
+// opening is where the first message of a batch is answered: emptily, or by a refusal for want of room, which servers before 2.14
+// give as incomplete. What else is wrong is told to the last message, too.
+type opening struct{ to answerChannel }
+
+func (o opening) receive(ans Answer) {
+	if code := Refusal(ans.Err); code == CodeBatchTooMany || code == CodeBatchIncomplete {
+		o.to.receive(Answer{Err: errTooMany})
+	}
+}
+
+var errTooMany = &APIError{Code: 400, ErrCode: CodeBatchTooMany, Description: "the stream takes no more atomic batches at once"}
+
+type pubAck struct {
+	Stream    string    `json:"stream"`
+	Sequence  uint64    `json:"seq"`
+	Duplicate bool      `json:"duplicate"`
+	Error     *APIError `json:"error"`
+}
+
+// ParseAnswer reads an acknowledgement, or the refusal instead of it.
+func ParseAnswer(msg *nats.Msg) Answer {
+	if len(msg.Data) == 0 {
+		if msg.Header.Get("Status") == "503" {
+			return Answer{Err: nats.ErrNoResponders}
+		}
+		return Answer{Err: fmt.Errorf("empty acknowledgement, status %q", msg.Header.Get("Status"))}
+	}
+	var ack pubAck
+	if err := json.Unmarshal(msg.Data, &ack); err != nil {
+		return Answer{Err: fmt.Errorf("malformed acknowledgement: %w", err)}
+	}
+	if ack.Error != nil {
+		return Answer{Err: ack.Error}
+	}
+	return Answer{Sequence: ack.Sequence, Duplicate: ack.Duplicate, Stream: ack.Stream}
+}

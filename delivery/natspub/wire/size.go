@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/postrider/postrider/delivery"
+)
+
+// CheckSize compares a message with the limits of server and stream, so that it fails by itself and not with its neighbours. All are in
+// bytes, headers included; a limit of 0 or below is none. The error wraps delivery.ErrPayloadTooLarge.
+func CheckSize(size int, server int64, stream int, name string) error {
+	switch {
+	case server > 0 && int64(size) > server:
+		return fmt.Errorf("%w: message of %d bytes, the server's max_payload is %d", delivery.ErrPayloadTooLarge, size, server)
+	case stream > 0 && size > stream:
+		return fmt.Errorf("%w: message of %d bytes, stream %s takes at most %d (max_msg_size, or what its files can hold)", delivery.ErrPayloadTooLarge, size, name, stream)
+	}
+	return nil
+}
+
+// LargePayload is above which payloads are compressed one at a time, in bytes: the memory that it takes is a multiple.
+const LargePayload = 1 << 20
+
+// oneAtATime holds up who compresses a large payload while another one is.
+type oneAtATime struct{ mu sync.Mutex }
+
+func (o *oneAtATime) lock(size int) (unlock func()) {
+	if size <= LargePayload {
+		return func() {}
+	}
+	o.mu.Lock()
+	return o.mu.Unlock
+}
+
+// largest is the largest payload that server and stream could take, and whose limit that is; 0 where it may become shorter.
+func (b Builder) largest(server int64, stream int, name string) (bytes int64, limit string) {
+	switch {
+	case b.Compressor != nil:
+		return 0, ""
+	case stream > 0 && (server <= 0 || int64(stream) < server):
+		return int64(stream), fmt.Sprintf("stream %s takes messages of at most %d", name, stream)
+	default:
+		return max(0, server), fmt.Sprintf("the server's max_payload is %d", server)
+	}
+}
+
+// copies is how many more copies of a payload are held until it is acknowledged.
+func (b Builder) copies() int {
+	if b.Compressor != nil {
+		return 1
+	}
+	return 0
+}
+
+// Capabilities are those of a publisher of such messages to a stream that takes so many bytes at most; 0: any.
+func (b Builder) Capabilities(nc *nats.Conn, most int, stream string) delivery.Capabilities {
+	largest, limit := b.largest(nc.MaxPayload(), most, stream)
+	return delivery.Capabilities{Largest: largest, Limit: limit, Copies: b.copies()}
+}
