@@ -9,7 +9,7 @@ var version string
 
 const module = "github.com/postrider/postrider"
 
-// Version is Postrider's in the running program, which may be another that embeds it.
+// Version returns Postrider's version in the running program, which may be another that embeds it.
 func Version() string {
 	if version != "" {
 		return version

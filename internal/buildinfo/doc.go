@@ -1,4 +1,4 @@
-// Package buildinfo tells which build is running.
+// Package buildinfo names the running build.
 //
 // # Model
 //

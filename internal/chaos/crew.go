@@ -19,22 +19,22 @@ import (
 // ErrConfig is wrapped by every complaint about a configuration.
 var ErrConfig = errors.New("chaos configuration")
 
-// CrewConfig says how the workers are started.
+// CrewConfig has the settings of a Crew.
 type CrewConfig struct {
 	// Program is the path of postrider. Defaults to this program.
 	Program string
 	// Arguments start one worker: "run" and its flags, the servers among them, --json left out. Required.
 	Arguments []string
-	// Environment is added to this process's, without its POSTRIDER_ variables: settings are Arguments, or stand here, as the servers'
+	// Environment is added to this process's, without its POSTRIDER_ variables: settings are Arguments, or stand here, like the servers'
 	// addresses, which hold passwords.
 	Environment []string
-	// Workers is their number, 2 to 64: where one is struck, another must take over. Defaults to 3.
+	// Workers is their number, 2 to 64: another must take over from a struck one. Defaults to 3.
 	Workers int
 	// Log receives the workers' logs, each line with its worker in front. Defaults to nobody.
 	Log io.Writer
 }
 
-// Crew is the workers, under numbers from 1. A worker that is killed is replaced under its number. Its methods may be called from any goroutine.
+// Crew runs the workers, numbered from 1. A killed worker is replaced under its number. Its methods may be called from any goroutine.
 type Crew struct {
 	config CrewConfig
 	ended  chan error // a worker ended by itself
@@ -66,8 +66,8 @@ func NewCrew(config CrewConfig) (*Crew, error) {
 	}, nil
 }
 
-// Start starts the workers and returns when each has said who it is, a second later. The first is alone for so long: it makes the stream.
-// A worker that ends by itself meanwhile is an error with its last lines.
+// Start starts the workers and returns a second after each has named itself. The first is alone for so long: it makes the stream. A worker
+// that ends by itself meanwhile is an error with its last lines.
 func (c *Crew) Start(ctx context.Context) error {
 	if err := c.Replace(ctx, 1); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (c *Crew) Start(ctx context.Context) error {
 	return nil
 }
 
-// Replace starts worker n anew and returns when it has said who it is. The process before it must have ended.
+// Replace starts worker n anew and returns when it has named itself. The process before it must have ended.
 func (c *Crew) Replace(ctx context.Context, n int) error {
 	if err := c.launch(n); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (c *Crew) Kill(ctx context.Context, n int) error {
 	}
 }
 
-// Freeze stops worker n with SIGSTOP, in the middle of whatever it does.
+// Freeze stops worker n with SIGSTOP, in the middle of its work.
 func (c *Crew) Freeze(n int) error { return c.suspend(n, true, freeze) }
 
 // Wake lets worker n go on where it was frozen.
@@ -186,20 +186,20 @@ func (c *Crew) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Member is one worker as it stands.
+// Member is the state of one worker.
 type Member struct {
 	// Number is from 1; it stays when the worker is replaced.
 	Number int
-	// ID is the worker's in the tables; nil until it said so.
+	// ID is the worker's in the tables; nil until it is known.
 	ID  partition.WorkerID
 	PID int
-	// Running tells that its process has not ended; Frozen, that it does not move all the same.
+	// Running reports whether its process has not ended, Frozen whether it is stopped all the same.
 	Running, Frozen bool
-	// Partitions is how many it has leased; see State.
+	// Partitions is the number of its leases; see State.
 	Partitions int
 }
 
-// Members are the workers by their numbers.
+// Members returns the workers by their numbers.
 func (c *Crew) Members() []Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,14 +17,14 @@
 // Whole means: each partition is leased by a worker that runs, each worker has its share, and nothing committed waits longer than
 // Config.Behind for its reception. Latency is measured between mishaps only: the import before them and the time of each are left out.
 //
-// Messages come in through [Engine.Receive], by whatever subscription the caller has. [Engine.State] is what a screen shows.
+// Messages come in through [Engine.Receive], by whatever subscription the caller has. A screen shows [Engine.State].
 //
 // # Invariants
 //
 //   - The order of the mishaps, and whom they strike, is a function of the seed and nothing else: rounds, in each of which every kind comes
 //     once. How many fit into the duration is up to the machine; one round always happens.
 //   - A mishap begins only when the one before is over and mended. Everything waits for conditions; time only bounds the whole.
-//   - The ledger judges (internal/ledger). "Lost" is known when everything was waited for; until then it is waiting.
+//   - The ledger judges (internal/ledger). An event is lost only after the last wait; until then it is waiting.
 //   - A worker ends with this process, also when that is killed (on Linux; elsewhere it stays).
 //
 // # Failure handling

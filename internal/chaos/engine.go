@@ -13,24 +13,24 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// Config says what is broken, in what order, and who judges.
+// Config has the settings of an Engine.
 type Config struct {
-	// Crew is the workers, which run. Leases are those of their database. Both are required.
+	// Crew runs the workers. Leases are those of their database. Both are required.
 	Crew   *Crew
 	Leases *lease.Store
-	// Judge says how the checker judges. Its Ledger is required; its Latency is the engine's own.
+	// Judge configures the checker. Its Ledger is required; its Latency is the engine's own.
 	Judge ledger.Config
 	// Mishaps strike by turns, at least one.
 	Mishaps []Mishap
 	// Seed decides their order and their victims.
 	Seed uint64
-	// Duration is how long mishaps begin; each strikes once at least, however long that takes.
+	// Duration bounds the time in which mishaps begin; each strikes once at least, however long that takes.
 	Duration time.Duration
 	// Quiet is the time between two mishaps, at least. Defaults to 3 s.
 	Quiet time.Duration
-	// Behind is how long an event may wait for its reception while delivery counts as caught up. Defaults to 250 ms.
+	// Behind bounds an event's wait for its reception while delivery counts as caught up. Defaults to 250 ms.
 	Behind time.Duration
-	// Patience is how long a mishap may last, the cluster may take to become whole, and the end may be waited for. Defaults to 30 s.
+	// Patience bounds a mishap, the cluster's recovery and the wait for the end. Defaults to 30 s.
 	Patience time.Duration
 }
 
@@ -83,11 +83,11 @@ func New(config Config) (*Engine, error) {
 	return e, err
 }
 
-// Receive is given every message of the stream, in order, and returns the faults that it shows.
+// Receive takes every message of the stream, in order, and returns the faults that it shows.
 func (e *Engine) Receive(m ledger.Message) []ledger.Fault { return e.checker.Receive(m) }
 
-// Run starts the load, strikes by turns, ends the load, and waits for what was committed. The load runs until its context ends; its error
-// ends the run. When ctx ends no further mishap begins, and what was committed is still waited for. The crew goes on running.
+// Run starts the load, strikes by turns, ends the load, and waits for committed events. The load runs until its context ends; its error ends
+// the run. When ctx ends no further mishap begins, and committed events are still waited for. The crew goes on running.
 func (e *Engine) Run(ctx context.Context, load func(context.Context) error) Verdict {
 	working, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -103,7 +103,7 @@ func (e *Engine) Run(ctx context.Context, load func(context.Context) error) Verd
 	})
 	failure := e.strikeByTurns(working)
 	if ctx.Err() != nil {
-		failure = nil // whoever ended it knows
+		failure = nil // its cause is known
 	}
 	end(nil)
 	loading.Wait()
@@ -156,7 +156,7 @@ func (e *Engine) rest(ctx context.Context) error {
 	})
 }
 
-// strike has one mishap happen, waits until the cluster has coped with it, and mends it.
+// strike makes one mishap happen, waits until the cluster has coped with it, and mends it.
 func (e *Engine) strike(ctx context.Context, m Mishap, random *rand.Rand) error {
 	e.enter(Struggling)
 	began := time.Now()
@@ -211,7 +211,7 @@ func (e *Engine) whole(look Look) error {
 	return e.caughtUp(look)
 }
 
-// until looks at the cluster until it is as wanted; holds says what is missing. It ends early when a worker ended by itself.
+// until polls the cluster until it is as wanted; holds returns the lack. It ends early when a worker ended by itself.
 func (e *Engine) until(ctx context.Context, what string, holds func(Look) error) error {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()

@@ -12,30 +12,30 @@ import (
 	"time"
 )
 
-// ambush breaks the connections of a route in the midst of what is sent. Of every two the first one loses it, so that the worker begins anew;
-// what the second one carried arrives just before the next write that it would fail, or that would fail it.
+// ambush breaks the connections of a route in the midst of writes. Of every two the first one loses the write, so that the worker begins
+// anew; the second one's write arrives just before the next write that it would fail, or that would fail it.
 type ambush struct {
-	sent []byte         // what is kept holds this
-	rely *regexp.Regexp // how a write begins that relies on what was written before, and on what of that
+	sent []byte         // the kept writes hold this
+	rely *regexp.Regexp // matches the start of a write that relies on an earlier one, with the part that it relies on
 	left int            // connections that are still to be broken
 	kept *kept
 	over chan struct{} // closed when all has arrived
 }
 
 type kept struct {
-	writes         [][]byte // how they begin
+	writes         [][]byte // their starts
 	begun, arrived chan struct{}
 }
 
 const (
-	// lateRounds is how many batches come late in one mishap.
+	// lateRounds is the number of late batches in one mishap.
 	lateRounds = 3
-	// latePatience is how long they are waited for: what is encrypted shows nothing.
+	// latePatience bounds the wait for them: encrypted connections show nothing.
 	latePatience = 10 * time.Second
 )
 
-// meet has what is kept arrive before b, if b relies on what it would change, and breaks b's link, if b is what is waited for. Then b goes on
-// when it has become late. False: b is lost.
+// meet lets kept writes arrive before b, if b relies on the state that they would change, and breaks b's link, if b is awaited. Then b goes
+// on when it has become late. False: b is lost.
 func (p *Proxy) meet(l *link, b []byte) bool {
 	p.mu.Lock()
 	a := p.ambushes[l.route]
@@ -72,7 +72,7 @@ func (p *Proxy) meet(l *link, b []byte) bool {
 	return !lost
 }
 
-// arrive has the other end get what was kept.
+// arrive delivers the kept writes to the other end.
 func (k *kept) arrive() {
 	close(k.begun)
 	select {
@@ -81,7 +81,7 @@ func (k *kept) arrive() {
 	}
 }
 
-// end closes both ends of a link of which one direction has ended; where something is kept, when the server has taken it in.
+// end closes both ends of a link of which one direction has ended; with a kept write, when the server has taken it in.
 func (p *Proxy) end(l *link, from net.Conn) {
 	p.mu.Lock()
 	late := l.kept != nil
@@ -97,9 +97,9 @@ func (p *Proxy) end(l *link, from net.Conn) {
 	_ = l.ends[1].Close()
 }
 
-// Late breaks a worker's connections to servers of a kind again and again in the midst of writes that hold the text sent. Every other one
-// arrives all the same, on a later connection's time: when the worker has looked what became of it, and just before it writes again what
-// relies on the same, as rely matches. Where connections are encrypted it finds nothing to strike.
+// Late breaks a worker's connections to servers of a kind again and again in the midst of writes that hold the text sent. Every other write
+// arrives all the same, during a later connection: after the worker's look at its outcome, and just before it writes again on the same state,
+// as rely matches. Where connections are encrypted it finds nothing to strike.
 func (p *Proxy) Late(crew *Crew, server, sent string, rely *regexp.Regexp) Mishap {
 	return Mishap{Kind: "worker's batches late", Strike: func(ctx context.Context, random *mathrand.Rand) (Struck, error) {
 		victim := crew.Members()[random.IntN(len(crew.workers))]
@@ -124,7 +124,7 @@ func (p *Proxy) Late(crew *Crew, server, sent string, rely *regexp.Regexp) Misha
 	}}
 }
 
-// callOffLocked ends an ambush; what is kept arrives now. p.mu is held.
+// callOffLocked ends an ambush; kept writes arrive now. p.mu is held.
 func (p *Proxy) callOffLocked(r route) {
 	if a := p.ambushes[r]; a != nil {
 		if a.kept != nil {

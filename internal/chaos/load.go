@@ -21,19 +21,19 @@ type Load struct {
 	Pool     *pgxpool.Pool
 	Producer *outbox.Producer
 	Ledger   *ledger.Ledger
-	// Rate is events a second, above 0. What an outage kept from being produced is not made up for.
+	// Rate is events a second, above 0. Events that an outage prevented are not made up for.
 	Rate float64
 	// Topic of the events. Defaults to "shop".
 	Topic string
-	// Published is the payload as workers publish it, where they change it. Defaults to the payload itself.
+	// Published returns the payload as workers publish it, if they change it. Defaults to the payload itself.
 	Published func(context.Context, outbox.Event) []byte
 	// Ring wakes the workers after a commit. Defaults to nothing: they poll.
 	Ring func()
-	// Unruly has one transaction of 16 stay open for up to 30 ms, so that later ones pass it, and one of 16 roll back.
+	// Unruly keeps one transaction of 16 open for up to 30 ms, so that later ones pass it, and rolls one of 16 back.
 	Unruly bool
-	// Outages says that the database may go away: a transaction that fails is then none of Run's errors.
+	// Outages expects the database to go away: a transaction that fails is then none of Run's errors.
 	Outages bool
-	// Refused is told of a transaction that the database refused: then Run goes on with the next. Defaults to nil: Run ends.
+	// Refused gets the error of a transaction that the database refused: then Run goes on with the next. Defaults to nil: Run ends.
 	Refused func(error)
 }
 
@@ -41,13 +41,13 @@ const (
 	generatedStreams = 500
 	// transactionPatience bounds a transaction whose server does not answer.
 	transactionPatience = 10 * time.Second
-	// mostDawdled is how long an unruly transaction stays open.
+	// mostDawdled bounds the life of an unruly transaction.
 	mostDawdled = 30 * time.Millisecond
-	// mostArrears is how far a load may lag behind its rate before it lets that go.
+	// mostArrears bounds the lag behind the rate that a load makes up for.
 	mostArrears = 250 * time.Millisecond
 )
 
-// Run appends until ctx ends, which is no error. A transaction that is under way then is finished: its outcome belongs into the ledger.
+// Run appends until ctx ends, which is no error. A transaction in flight then is finished: its outcome belongs into the ledger.
 func (l *Load) Run(ctx context.Context) error {
 	types := []string{"order.placed", "order.paid", "order.packed", "order.shipped"}
 	due, made := time.Now(), 0
@@ -82,8 +82,8 @@ func (l *Load) event(stream, kind string, payload []byte) outbox.Event {
 
 const slowTransactions = 5
 
-// Slow has transactions stay open that have drawn a sequence, one after the other, while others pass them. They append to streams whose names begin
-// so, for which a trigger of the caller's takes its time.
+// Slow keeps transactions open that have drawn a sequence, one after the other, while others pass them. They append to streams whose names
+// begin so, for which a trigger of the caller's takes its time.
 func (l *Load) Slow(streams string) Mishap {
 	return Mishap{Kind: "producer slow", Strike: func(ctx context.Context, random *rand.Rand) (Struck, error) {
 		began := time.Now()
@@ -139,7 +139,7 @@ func (l *Load) append(ctx context.Context, events []outbox.Event) error {
 	return fmt.Errorf("commit: %w", err)
 }
 
-// Entries are events as the ledger knows them, those left out that are not to be published.
+// Entries returns events in the ledger's form, without those that are not to be published.
 func (l *Load) Entries(ctx context.Context, events []outbox.Event, appended []outbox.Appended) []ledger.Entry {
 	entries := make([]ledger.Entry, 0, len(events))
 	for i, e := range events {
@@ -159,8 +159,8 @@ func (l *Load) Entries(ctx context.Context, events []outbox.Event, appended []ou
 	return entries
 }
 
-// CertainlyNot tells whether the server said that COMMIT had no effect. A server that ends the session says nothing about it, and neither
-// does pgconn.SafeToRetry: pgx reports a connection that broke while the answer was awaited as one that was closed before.
+// CertainlyNot reports whether the server answered that COMMIT had no effect. A server that ends the session says nothing about it, and
+// neither does pgconn.SafeToRetry: pgx reports a connection that broke before the answer as one that was closed before.
 func CertainlyNot(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return answer.Severity == "ERROR"

@@ -10,20 +10,20 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// lookInterval is the time between two looks at the leases; it bounds the error of what is timed.
+// lookInterval is the time between two looks at the leases; it bounds the error of timings.
 const lookInterval = 50 * time.Millisecond
 
 // lookPatience bounds a look at a database that does not answer.
 const lookPatience = time.Second
 
-// Look is how the cluster stands at one instant.
+// Look is the state of the cluster at one instant.
 type Look struct {
-	// Owned is how many partitions each worker has leased, Unowned how many nobody has.
+	// Owned counts the leases of each worker, Unowned the partitions that nobody has.
 	Owned   map[partition.WorkerID]int
 	Unowned int
-	// Waiting is how long the oldest event is committed that was not received; 0 if none is.
+	// Waiting is the age of the oldest committed event that was not received; 0 if there is none.
 	Waiting time.Duration
-	// Err is why the leases could not be read; nothing is owned then.
+	// Err is the failed read of the leases; nothing is owned then.
 	Err error
 }
 
@@ -42,7 +42,7 @@ func lookAt(ctx context.Context, leases *lease.Store) Look {
 	return l
 }
 
-// whole tells whether every worker runs and has its share of the partitions, and nobody else any.
+// whole returns an error unless every worker runs and has its share of the partitions, and nobody else any.
 func (l Look) whole(members []Member) error {
 	if l.Err != nil {
 		return fmt.Errorf("the leases cannot be read: %w", l.Err)

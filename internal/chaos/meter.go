@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// quietKept is how much of the quiet time counts.
+// quietKept is the counted end of the quiet time.
 const quietKept = time.Minute
 
 // Quiet is the latency from commit to reception between mishaps, over the last minute of such time.
 type Quiet struct {
 	P50, P99 time.Duration
-	// Events is of how many, Over in how much time.
+	// Events is their number, Over the time.
 	Events int
 	Over   time.Duration
 }
@@ -20,10 +20,10 @@ type Quiet struct {
 // meter times events while nothing is broken: those that were committed and received in one stretch of quiet.
 type meter struct {
 	mu       sync.Mutex
-	since    time.Time // when this stretch began; zero while something is broken
+	since    time.Time // start of this stretch; zero while something is broken
 	before   time.Duration
 	samples  []sample
-	received time.Time // when the newest event was committed that was received
+	received time.Time // commit time of the newest received event
 }
 
 type sample struct {
@@ -31,7 +31,7 @@ type sample struct {
 	latency time.Duration
 }
 
-// add is told of every first reception.
+// add takes every first reception.
 func (m *meter) add(committed, received time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *meter) end() {
 	}
 }
 
-// hasSince tells whether an event was received that was committed after t.
+// hasSince reports whether an event was received that was committed after t.
 func (m *meter) hasSince(t time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

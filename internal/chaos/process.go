@@ -14,13 +14,13 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// lastLines is how much of a log is kept for the case that a worker ends by itself.
+// lastLines of a log are kept for the case that a worker ends by itself.
 const lastLines = 20
 
 // process is one start of a worker.
 type process struct {
 	cmd   *exec.Cmd
-	known chan struct{} // closed when the worker said who it is
+	known chan struct{} // closed when the worker has named itself
 	ended chan struct{} // closed when it is gone and its output read
 
 	mu    sync.Mutex
@@ -63,7 +63,7 @@ func launch(cmd *exec.Cmd, log io.Writer, name string) (*process, error) {
 	return p, nil
 }
 
-// readTicks learns from the worker's first line who it is; the others are only taken off the pipe.
+// readTicks takes the worker's id from its first line; the others are only taken off the pipe.
 func (p *process) readTicks(from io.Reader) {
 	lines := bufio.NewReader(from)
 	var tick struct {
@@ -74,7 +74,7 @@ func (p *process) readTicks(from io.Reader) {
 		if err != nil {
 			return
 		}
-		_ = json.Unmarshal(line, &tick) // what is no tick names nobody
+		_ = json.Unmarshal(line, &tick) // a line that is no tick names nobody
 	}
 	p.mu.Lock()
 	p.id = tick.Worker
@@ -100,14 +100,14 @@ func (p *process) readLog(from io.Reader, log io.Writer, name string) {
 	}
 }
 
-// worker is who it is; nil until it said so.
+// worker returns its id; nil until it is known.
 func (p *process) worker() partition.WorkerID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.id
 }
 
-// ask marks that the end is wanted, and sends for it.
+// ask marks that the end is wanted, and sends the signal.
 func (p *process) ask(signal os.Signal) error {
 	p.mu.Lock()
 	p.asked = true
@@ -115,7 +115,7 @@ func (p *process) ask(signal os.Signal) error {
 	return p.cmd.Process.Signal(signal)
 }
 
-// complaint is the error of a process that ended by itself; nil if that was wanted.
+// complaint returns the error of a process that ended by itself; nil if that was wanted.
 func (p *process) complaint(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/postrider/postrider/internal/loopback"
 )
 
-// Proxy stands between the workers and their servers, whichever these are: who connects says first where to. Names in certificates, several
-// addresses, and servers that name others stay as they are. It serves only who knows its word.
+// Proxy stands between the workers and their servers, whichever these are: a connection begins with its target. Names in certificates,
+// several addresses, and servers that name others stay as they are. It serves only clients with its word.
 type Proxy struct {
 	listener net.Listener
 	word     string
@@ -37,7 +37,7 @@ type Proxy struct {
 type link struct {
 	route
 	ends [2]net.Conn // the worker's, the server's
-	kept *kept       // what it carried when the worker's end was broken
+	kept *kept       // its last write when the worker's end was broken
 }
 
 // route is from a process to a kind of server.
@@ -55,9 +55,9 @@ type request struct {
 const (
 	// mostRequested bounds that line, in bytes.
 	mostRequested = 4096
-	// requestPatience is how long it may take to come, and to be answered.
+	// requestPatience bounds the wait for the request, and for the answer.
 	requestPatience = 10 * time.Second
-	// leastAway and mostAway bound how long servers cannot be reached.
+	// leastAway and mostAway bound the time without a server.
 	leastAway, mostAway = 200 * time.Millisecond, 1500 * time.Millisecond
 )
 
@@ -83,7 +83,7 @@ func NewProxy() (*Proxy, error) {
 	return p, nil
 }
 
-// Address is what Dialer is to be given. It holds the word: keep it from others.
+// Address returns Dialer's address of the proxy. It holds the word: keep it from others.
 func (p *Proxy) Address() string { return p.word + "@" + p.listener.Addr().String() }
 
 // Close breaks every connection.
@@ -166,7 +166,7 @@ func (w patient) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(struct{ io.Writer }{w}, r)
 }
 
-// await returns when what is sent on a route may go on.
+// await returns when a route's bytes may go on.
 func (p *Proxy) await(r route) {
 	p.mu.Lock()
 	held := p.held[r]
@@ -203,7 +203,7 @@ func (p *Proxy) leave(l *link) {
 	_ = l.ends[1].Close()
 }
 
-// reset breaks both ends; what is on its way is lost.
+// reset breaks both ends; bytes on their way are lost.
 func (l *link) reset() {
 	for _, end := range l.ends {
 		reset(end)
@@ -217,7 +217,7 @@ func reset(end net.Conn) {
 	_ = end.Close()
 }
 
-// part breaks all connections to servers of a kind, and lets none through until it is called otherwise. It returns how many there were.
+// part breaks all connections to servers of a kind, and lets none through until it is called otherwise. It returns their number.
 func (p *Proxy) part(server string, away bool) (broken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +233,7 @@ func (p *Proxy) part(server string, away bool) (broken int) {
 	return broken
 }
 
-// Cut resets every connection to servers of a kind, as Dialer names it, in whatever is under way, and lets no new one through for a while.
+// Cut resets every connection to servers of a kind, as Dialer names it, with all in flight, and lets none through for a while.
 func (p *Proxy) Cut(server string) Mishap {
 	return Mishap{Kind: server + " cut off", Strike: func(ctx context.Context, random *mathrand.Rand) (Struck, error) {
 		away := leastAway + time.Duration(random.Int64N(int64(mostAway-leastAway)))
@@ -252,8 +252,8 @@ func (p *Proxy) Cut(server string) Mishap {
 	}}
 }
 
-// Hold keeps back what a worker sends until the others have its partitions, and lets it go on: it comes late, when it is no longer its to
-// send. Answers come. The kinds of servers go one after the other, so that the last ones give it something to send to the first.
+// Hold keeps a worker's bytes back until the others have its partitions, and lets them go on: they come too late. Answers pass. The kinds of
+// servers go one after the other, so that the last ones make it send to the first.
 func (p *Proxy) Hold(crew *Crew, servers ...string) Mishap {
 	return Mishap{Kind: "worker's network held", Strike: func(ctx context.Context, random *mathrand.Rand) (Struck, error) {
 		victim := crew.Members()[random.IntN(len(crew.workers))]
@@ -300,7 +300,7 @@ func (d Dialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }
 
-// DialContext is as net.Dialer's.
+// DialContext is net.Dialer's.
 func (d Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	word, at, _ := strings.Cut(d.Proxy, "@")
 	conn, err := (&net.Dialer{Timeout: requestPatience}).DialContext(ctx, "tcp", at)

@@ -7,7 +7,7 @@ import (
 	"github.com/postrider/postrider/internal/ledger"
 )
 
-// Phase is what an engine is about.
+// Phase is an engine's occupation.
 type Phase string
 
 // The phases, in their order; the middle three by turns.
@@ -22,13 +22,13 @@ const (
 
 // Incident is a mishap that happened.
 type Incident struct {
-	// At is when, since the start.
+	// At is its time since the start.
 	At         time.Duration
 	Kind, Text string
-	// Then is what Took so long: "its partitions moved". Took is 0 while it lasts.
+	// Then names the end that Took measures: "its partitions moved". Took is 0 while it lasts.
 	Then string
 	Took time.Duration
-	// Moved is how long it took from the strike until Struck.Over said so, which is about leases: Took is until delivery has caught up, too.
+	// Moved is the time from the strike until Struck.Over, which is about leases: Took is until delivery has caught up, too.
 	Moved time.Duration
 }
 
@@ -39,15 +39,15 @@ type Tally struct {
 	Longest time.Duration
 }
 
-// State is how things stand.
+// State is the state of a run.
 type State struct {
 	Phase     Phase
 	Elapsed   time.Duration
 	Incidents []Incident
-	// Members are the workers with what they have leased.
+	// Members are the workers with their leases.
 	Members []Member
-	// Committed, Received, Reordered and Duplicates are as in ledger.Report. Under way is what is committed and not received: at the end,
-	// lost.
+	// Committed, Received, Reordered and Duplicates are as in ledger.Report. UnderWay counts committed events that were not received: at the
+	// end, lost ones.
 	Committed, Received, UnderWay, Reordered, Duplicates int
 	// Lost counts the events of UnderWay that were committed more than a minute ago, longer than any takeover takes; at the end all.
 	Lost  int
@@ -78,7 +78,7 @@ func (e *Engine) State() State {
 	}
 }
 
-// Tallies sum up the incidents by kind, in the order in which the kinds came first.
+// Tallies returns the incidents by kind, in the order in which the kinds came first.
 func (s State) Tallies() (tallies []Tally) {
 	for _, i := range s.Incidents {
 		at := slices.IndexFunc(tallies, func(t Tally) bool { return t.Kind == i.Kind })
@@ -91,16 +91,16 @@ func (s State) Tallies() (tallies []Tally) {
 	return tallies
 }
 
-// Verdict is how a run ended.
+// Verdict is the result of a run.
 type Verdict struct {
 	State
 
 	Report ledger.Report
-	// Failure is what was waited for in vain, or what else ended the run early.
+	// Failure is the condition that did not come, or another error that ended the run early.
 	Failure error
 }
 
-// OK tells that everything committed was received once, in order, and that the cluster recovered from every mishap.
+// OK reports whether everything committed was received once, in order, and the cluster recovered from every mishap.
 func (v Verdict) OK() bool {
 	return v.Failure == nil && v.Report.OK() && v.Report.Received == v.Report.Committed
 }

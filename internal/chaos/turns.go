@@ -16,9 +16,9 @@ type Mishap struct {
 
 // Struck is a mishap that has begun.
 type Struck struct {
-	// Text says what was done: "killed worker 2". Then is what is timed: "its 21 partitions moved".
+	// Text names the deed: "killed worker 2". Then names the timed end: "its 21 partitions moved".
 	Text, Then string
-	// Over tells, from what was seen since, whether the cluster coped, beside that delivery has caught up. Defaults to: it has.
+	// Over reports, by later looks, whether the cluster coped, besides catching up. Defaults to: it has.
 	Over func(Look) bool
 	// Mend undoes it, after which the cluster becomes whole. Defaults to: nothing is to be undone.
 	Mend func(context.Context) error
@@ -38,7 +38,7 @@ func NewTurns(seed uint64, kinds int) *Turns {
 	return &Turns{seed: seed, kinds: kinds, order: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// Next is the index of the next mishap, and the random numbers that are its own: however many it draws, the order stays.
+// Next returns the index of the next mishap, and random numbers of its own: however many it draws, the order stays.
 func (t *Turns) Next() (int, *rand.Rand) {
 	if len(t.round) == 0 {
 		t.round = t.order.Perm(t.kinds)
@@ -61,11 +61,11 @@ func (c *Crew) KillWorker() Mishap {
 	}}
 }
 
-// unmarkedFor is how long marks are held before a worker is killed: less than they wait for a lock, and long enough for several batches.
+// unmarkedFor is the time for which marks are held before a kill: less than their wait for a lock, and enough for several batches.
 const unmarkedFor = 1500 * time.Millisecond
 
-// KillUnmarked kills a worker that has published several batches of each partition and could mark none: hold keeps marks from being made until
-// end is called.
+// KillUnmarked kills a worker that has published several batches of each partition and could mark none: hold blocks marks until end is
+// called.
 func (c *Crew) KillUnmarked(hold func(context.Context) (end func(), err error)) Mishap {
 	killed := c.KillWorker()
 	return Mishap{Kind: "worker killed, marks held", Strike: func(ctx context.Context, random *rand.Rand) (Struck, error) {
@@ -85,8 +85,8 @@ func (c *Crew) KillUnmarked(hold func(context.Context) (end func(), err error)) 
 	}}
 }
 
-// FreezeWorker stops a worker with SIGSTOP until the others have its partitions, and lets it go on: what it then tries to finish is no
-// longer its to finish. Not on Windows.
+// FreezeWorker stops a worker with SIGSTOP until the others have its partitions, and lets it go on: its unfinished work is not its own any
+// longer. Not on Windows.
 func (c *Crew) FreezeWorker() Mishap {
 	return Mishap{Kind: "worker frozen", Strike: func(_ context.Context, random *rand.Rand) (Struck, error) {
 		victim := c.Members()[random.IntN(len(c.workers))]

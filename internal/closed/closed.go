@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Err is wrapped by whatever says that something will not come back.
+// Err is wrapped by every error of a connection or pool that will not come back.
 var Err = errors.New("closed for good")
 
 // Connection returns an Err when nothing can be sent on the connection any more, and nil when the context ends before.
@@ -45,7 +45,7 @@ func Pool(err error) error {
 	return nil
 }
 
-// Cause is the Err that a context was cancelled with, else nil.
+// Cause returns the Err that a context was cancelled with, else nil.
 func Cause(ctx context.Context) error {
 	if err := context.Cause(ctx); errors.Is(err, Err) {
 		return err
@@ -53,8 +53,8 @@ func Cause(ctx context.Context) error {
 	return nil
 }
 
-// Rehear connects anew where nothing is answered since the right to hear was refused: the server has forgotten what the client hears
-// answers by, which asks for that with a new connection alone, also when the right is back.
+// Rehear connects anew where no answers come since the right to hear was refused: the server has forgotten the client's subscription for
+// answers. The client renews it with a new connection alone, also when the right is back.
 func Rehear(nc *nats.Conn) {
 	if e := nc.LastError(); errors.Is(e, nats.ErrPermissionViolation) && strings.Contains(e.Error(), "for Subscription to ") {
 		_ = nc.ForceReconnect() // it may be closed

@@ -1,8 +1,8 @@
-// Package deployment holds the tests of what is in deploy/, and of a release that was laid out: it has no code of its own.
+// Package deployment holds the tests of deploy/, and of a release that was laid out: it has no code of its own.
 //
 // Nothing there is compiled, so everything there is compared with the program: each flag and variable that a file names must exist, each
 // metric must be in the answer of a worker that runs, each right must be enough for the real commands and no larger, each address of the
 // documents must lead somewhere. Files for other programs are also given to these: helm, promtool, docker-compose, systemd-analyze. Where
-// one of them is missing its tests are skipped, unless POSTRIDER_REQUIRE_TOOLS is 1; `make test/deploy` installs them. What takes minutes
-// to build has targets of its own: Hugo `make site/check`, Prometheus `make test/dashboard`.
+// one of them is missing its tests are skipped, unless POSTRIDER_REQUIRE_TOOLS is 1; `make test/deploy` installs them. Builds of minutes
+// have targets of their own: Hugo `make site/check`, Prometheus `make test/dashboard`.
 package deployment

@@ -17,12 +17,12 @@
 //
 // # Invariants
 //
-//   - What is random is drawn from a seed that the test prints, so that the same faults come again. What the processes
-//     make of them is up to the machine.
+//   - Random choices are drawn from a seed that the test prints, so that the same faults come again. Their effect on
+//     the processes is up to the machine.
 //   - A fault lasts as long as it must; everything else waits for conditions.
 //   - A scenario proves that its fault struck: a proxy counts it, a process is gone, a refusal is counted.
 //
 // # Failure handling
 //
-// A violation is told with the event and the place in the stream where it lies. The logs of all processes follow.
+// A violation is reported with its event and place in the stream. The logs of all processes follow.
 package faults

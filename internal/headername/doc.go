@@ -1,4 +1,4 @@
-// Package headername says which names of message headers are not the producer's. It imports nothing of NATS, so that producers can use it.
+// Package headername lists the names of message headers that are not the producer's. It imports nothing of NATS, so that producers can use it.
 //
 // # Model
 //

@@ -1,5 +1,5 @@
-// Package house holds the rules of the repository as tests: who may import whom,
-// how long files and functions may be, that every package opens with a doc.go.
+// Package house holds the rules of the repository as tests: the allowed imports,
+// the sizes of files and functions, a doc.go in every package.
 //
 // # Model
 //

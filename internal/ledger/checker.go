@@ -22,9 +22,9 @@ const (
 	ByStream Ordering = "stream"
 )
 
-// Config says how a checker judges.
+// Config has the settings of a Checker.
 type Config struct {
-	// Ledger holds what was committed. Without one, loss, phantoms and latency cannot be known and are not judged. Defaults to none.
+	// Ledger holds the committed events. Without one, loss, phantoms and latency cannot be known and are not judged. Defaults to none.
 	Ledger *Ledger
 	// Ordering is the promise to judge by. Defaults to ByPartition.
 	Ordering Ordering
@@ -33,19 +33,19 @@ type Config struct {
 	ContiguousVersions bool
 	// AllowForeign permits events that no producer declared: they are counted as foreign instead of phantom. Defaults to false.
 	AllowForeign bool
-	// AllowLateRequeue permits an event to be first received at a generation above 0 after newer events of its stream, as happens when dead
-	// events are passed over and requeued later. Without a Ledger this is always permitted. Defaults to false.
+	// AllowLateRequeue permits an event to be first received at a generation above 0 after newer events of its stream: a dead one that was
+	// requeued later. Without a Ledger this is always permitted. Defaults to false.
 	AllowLateRequeue bool
-	// AllowMoved permits the number of partitions to change. The generation rises with it: an event of a generation above 0 may come from
-	// another partition than it was committed to, and a partition begins anew with a higher generation and epoch. Defaults to false.
+	// AllowMoved permits the number of partitions to change. The generation rises with it: an event above generation 0 may come from another
+	// partition than its first. A partition begins anew with a higher generation and epoch. Defaults to false.
 	AllowMoved bool
-	// LateInPartition is told of what came after newer events of its partition and
-	// is no fault: with ByStream. It must not call the checker. Defaults to nobody.
+	// LateInPartition gets messages that came after newer events of their partition without fault: with ByStream. It must not call the
+	// checker. Defaults to nobody.
 	LateInPartition func(Fault)
-	// Latency is told of every event that is both committed and received, when it became so. It must not call the checker. Needs a Ledger.
-	// Defaults to nobody.
+	// Latency gets every event that is both committed and received, when it became so. It must not call the checker. Needs a Ledger. Defaults
+	// to nobody.
 	Latency func(committed, received time.Time)
-	// FaultsKept is how many faults of each kind are kept with their text; from 1 to 100,000. All are counted. Defaults to 10.
+	// FaultsKept faults of each kind are kept with their text; from 1 to 100,000. All are counted. Defaults to 10.
 	FaultsKept int
 }
 
@@ -73,7 +73,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Checker judges what one subscriber receives. Its methods are safe for concurrent use, but order can be judged only if messages are handed
+// Checker judges the messages of one subscriber. Its methods are safe for concurrent use, but order can be judged only if messages are handed
 // over in the order of their reception.
 type Checker struct {
 	config Config
@@ -151,16 +151,16 @@ func NewChecker(config Config) (*Checker, error) {
 	return c, nil
 }
 
-// Park names a stream whose rows were parked by an injected failure: what of it comes later than its partition's newer events is no
-// reversal of the partition. Its order within the stream stays judged.
+// Park names a stream whose rows were parked by an injected failure: its late messages are no reversal of the partition. Its order within the
+// stream stays judged.
 func (c *Checker) Park(stream string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.parked[stream] = true
 }
 
-// Receive judges one message and returns the faults it shows, usually none. What only the end can show (loss, and phantoms of events whose
-// producer has not spoken yet) is left to Report.
+// Receive judges one message and returns the faults it shows, usually none. Report has the faults that only the end can show: loss, and
+// phantoms of events whose producer has not spoken yet.
 func (c *Checker) Receive(m Message) []Fault {
 	if m.ReceivedAt.IsZero() {
 		m.ReceivedAt = time.Now()
@@ -235,7 +235,7 @@ func (c *Checker) receiveWithLedgerLocked(m *Message) {
 	}
 }
 
-// committedLocked hears from the ledger that an event is committed.
+// committedLocked takes an event's commit from the ledger.
 func (c *Checker) committedLocked(index int) {
 	if c.exact.received(index) {
 		r := &c.config.Ledger.records[index]

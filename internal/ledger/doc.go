@@ -1,12 +1,12 @@
-// Package ledger knows what producers committed and proves what a subscriber received. The fault tests, the development cluster and the
-// tail command share it, so it is production code.
+// Package ledger knows the producers' commits and judges a subscriber's receptions by them. The fault tests, the development cluster
+// and the tail command share it, so it is production code.
 //
 // # Model
 //
 // A [Ledger] is the producers' side: they declare every event with [Ledger.Begin] and its outcome with [Ledger.Committed], [Ledger.Failed]
 // or [Ledger.Unknown] (the connection broke inside COMMIT), and finally call [Ledger.Finish]. A [Checker] is one subscriber: it is given
-// every message in the order of reception ([Checker.Receive]) and judges it, against the ledger if it has one and against what it received
-// before in any case. [Checker.Report] sums up; [Checker.Wait] returns when everything committed was received.
+// every message in the order of reception ([Checker.Receive]) and judges it, against the ledger if it has one and against earlier
+// receptions in any case. [Checker.Report] sums up; [Checker.Wait] returns when everything committed was received.
 //
 // # What is judged
 //
@@ -21,8 +21,8 @@
 //   - reordered: first receptions must ascend by sequence and by version
 //     within a stream and, with [ByPartition], by sequence within a partition.
 //     With [ByStream] the partition's reversals are information.
-//   - altered: body, stream, version, sequence, partition or message id are
-//     not what was committed, or not what the first copy said.
+//   - altered: body, stream, version, sequence, partition or message id are not
+//     those of the commit, or of the first copy.
 //   - epochs: within a partition they ascend in stored order.
 //
 // An event received again under a higher generation is a replay, asked for by an operator, and is not judged for order.

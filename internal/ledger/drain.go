@@ -14,7 +14,7 @@ var ErrNoLedger = errors.New("the checker has no ledger to be drained against")
 // not waited for. Without a ledger it is never closed.
 func (c *Checker) Drained() <-chan struct{} { return c.drained }
 
-// Oldest is when the oldest event was committed, in the order of declaration, that was not received yet; zero if there is none, or no ledger.
+// Oldest returns the commit time of the first event, in the order of declaration, that was not received yet; zero without any, or a ledger.
 func (c *Checker) Oldest() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +50,8 @@ func (c *Checker) Overdue(before time.Time) (n int) {
 	return n
 }
 
-// Wait returns nil when the checker is drained, an error that counts what is
-// missing when the context ends first, and ErrNoLedger without a ledger.
+// Wait returns nil when the checker is drained, an error that counts the missing events when the context ends first, and ErrNoLedger without
+// a ledger.
 func (c *Checker) Wait(ctx context.Context) error {
 	if c.config.Ledger == nil {
 		return ErrNoLedger

@@ -18,7 +18,7 @@ type window struct {
 	from, to time.Time
 }
 
-// duplicateList remembers when duplicates came, to explain them at the end. Past timesMax it judges by the windows known at that moment.
+// duplicateList keeps the times of duplicates, to explain them at the end. Past timesMax it judges by the windows known at that moment.
 type duplicateList struct {
 	total       int
 	windows     []window

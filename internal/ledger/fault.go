@@ -9,7 +9,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// FaultKind says which promise a fault breaks.
+// FaultKind names the broken promise.
 type FaultKind string
 
 // The kinds of faults.
@@ -38,7 +38,7 @@ type Fault struct {
 	StreamSequence uint64       `json:"stream_sequence,omitempty"`
 }
 
-// String is the fault in one line.
+// String returns the fault in one line.
 func (f Fault) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: event %s (stream %s version %d, sequence %d, partition %d",

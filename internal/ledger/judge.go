@@ -58,13 +58,12 @@ func (c *Checker) judgePartitionLocked(m *Message) (inOrder bool) {
 	return false
 }
 
-// another reports whether the message is of the partition that a resize made under
-// this number: whoever publishes from it has another lease.
+// another reports whether the message is of the partition that a resize made under this number: its publisher has another lease.
 func (at *partitionPlace) another(m *Message) bool {
 	return m.Generation > at.generation && (m.Epoch > at.epochOf || m.Epoch == 0)
 }
 
-// judgeEpochLocked judges copies too: a stale owner's copy is what it is for.
+// judgeEpochLocked judges copies too: it is meant for a stale owner's.
 func (c *Checker) judgeEpochLocked(m *Message) {
 	if m.Epoch == 0 || m.Partition < 0 {
 		return

@@ -11,8 +11,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Entry is one event as its producer knows it. Only EventID must be set; a
-// zero field of another kind is not compared with what is received.
+// Entry is one event as its producer knows it. Only EventID must be set; a zero field of another kind is not compared with the received one.
 type Entry struct {
 	EventID   uuid.UUID
 	Stream    string
@@ -48,7 +47,7 @@ type record struct {
 	outcome     outcome
 }
 
-// Ledger is what producers declared about their events. Its methods are safe for concurrent use. The zero value is not usable; see [New].
+// Ledger holds the producers' declarations of their events. Its methods are safe for concurrent use. The zero value is not usable; see [New].
 type Ledger struct {
 	mu       sync.Mutex
 	index    map[uuid.UUID]uint32
@@ -73,13 +72,13 @@ func New() *Ledger {
 	}
 }
 
-// Begin declares events whose transaction is about to commit. It is optional, but a producer that dies between Begin and an outcome leaves
-// an open entry, which is judged like an unknown one; without Begin, what such a producer did commit would look like a phantom.
+// Begin declares events whose transaction is about to commit. It is optional, but a producer that dies between Begin and an outcome leaves an
+// open entry, which is judged like an unknown one; without Begin, its commits would look like phantoms.
 func (l *Ledger) Begin(entries []Entry) {
 	l.declare(entries, open, time.Now())
 }
 
-// Committed declares events whose transaction committed; at is when the commit returned, by the clock that also times the receptions.
+// Committed declares events whose transaction committed; at is the time of the commit's return, by the clock that also times the receptions.
 func (l *Ledger) Committed(entries []Entry, at time.Time) {
 	l.declare(entries, committed, at)
 }
@@ -158,7 +157,7 @@ func (l *Ledger) recordLocked(id uuid.UUID) (index uint32, fresh bool) {
 	return index, true
 }
 
-// fillLocked takes over what the producer knows and the record lacks.
+// fillLocked fills the record's empty fields from the producer.
 func (l *Ledger) fillLocked(e *Entry, r *record) {
 	if e.Stream != "" {
 		r.stream = l.streamLocked(e.Stream)
@@ -185,16 +184,15 @@ func (l *Ledger) streamLocked(name string) uint32 {
 	return n
 }
 
-// compareLocked blames a declaration that differs from what the record says
-// already: from a message received earlier, or from an earlier declaration.
+// compareLocked blames a declaration that differs from the record of a message received earlier, or of an earlier declaration.
 func (l *Ledger) compareLocked(e *Entry, r *record) {
 	if difference := l.differenceLocked(e, r); difference != "" {
 		l.faults.add(l.fault(KindAltered, r, "declaration and record differ: %s", difference))
 	}
 }
 
-// differenceLocked names the first field in which e and r both say something
-// and disagree; "" if there is none. The record's value comes first.
+// differenceLocked names the first field that e and r both have and in which they disagree; "" if there is none. The record's value comes
+// first.
 func (l *Ledger) differenceLocked(e *Entry, r *record) string {
 	differ := func(field string, recorded, said any) string {
 		return fmt.Sprintf("%s %v, now %v", field, recorded, said)

@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/google/uuid"
 
-// prior is what a memory knows of earlier receptions of a message's event.
+// prior is a memory's answer about earlier receptions of a message's event.
 type prior struct {
 	seen      bool // at this very generation
 	lowerSeen bool // at an older generation only
@@ -41,8 +41,8 @@ func newTailMemory() *tailMemory {
 	}
 }
 
-// note remembers the message and returns what was known before it. positionPassed says that the stream has gone past the message's
-// sequence; it decides for sequences that the bits have forgotten.
+// note remembers the message and returns the state before it. positionPassed says that the stream has gone past the message's sequence; it
+// decides for sequences that the bits have forgotten.
 func (t *tailMemory) note(m *Message, positionPassed bool) prior {
 	var p prior
 	bits := t.generations[m.Generation]

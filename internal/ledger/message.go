@@ -28,7 +28,7 @@ func ReadMessage(msg jetstream.Msg) (Message, error) {
 // ErrHeader is wrapped by every complaint of ParseMessage.
 var ErrHeader = errors.New("not an outbox message")
 
-// Message is what a subscriber learns from one message of the stream.
+// Message is a message of the stream as a subscriber reads it.
 type Message struct {
 	EventID       uuid.UUID
 	Sequence      int64 // global sequence, from 1
@@ -46,7 +46,7 @@ type Message struct {
 	ReceivedAt time.Time
 }
 
-// HashBody is the hash by which bodies are compared (xxHash64).
+// HashBody returns the hash by which bodies are compared (xxHash64).
 func HashBody(body []byte) uint64 { return xxhash.Sum64(body) }
 
 // ErrBody is returned for a compressed body that cannot be read.

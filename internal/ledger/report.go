@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Report is a checker's judgement so far. Only after Wait is it final: until then "lost" also counts what is still under way.
+// Report is a checker's judgement so far. Only after Wait is it final: until then "lost" also counts messages in flight.
 type Report struct {
 	// Committed counts the events declared committed, and those of unknown outcome whose reception proves the commit; 0 without a ledger.
 	Committed int `json:"committed"`
@@ -45,7 +45,7 @@ type Report struct {
 	UnknownReceived    int `json:"unknown_received"` // of unknown outcome, but received
 	PartitionReversals int `json:"partition_reversals"`
 
-	// Finished says that the ledger's producers called Finish.
+	// Finished reports whether the ledger's producers called Finish.
 	Finished bool `json:"finished"`
 	// Faults are the first of each kind, in the order they were found.
 	Faults []Fault `json:"faults,omitempty"`
@@ -57,7 +57,7 @@ func (r Report) OK() bool {
 		r.Phantoms == 0 && r.Altered == 0 && r.VersionGaps == 0 && r.EpochFaults == 0 && r.LedgerFaults == 0
 }
 
-// String is the report in a few lines for people.
+// String returns the report in a few lines for people.
 func (r Report) String() string {
 	var b strings.Builder
 	verdict := "OK"
@@ -82,8 +82,8 @@ func (r Report) String() string {
 	return b.String()
 }
 
-// Report sums up what was received until now. With a ledger it reads every
-// record, about 20 ms for a million events, and holds the others up meanwhile.
+// Report sums up the receptions until now. With a ledger it reads every record, about 20 ms for a million events, and holds the others up
+// meanwhile.
 func (c *Checker) Report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()

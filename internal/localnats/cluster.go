@@ -14,14 +14,14 @@ import (
 )
 
 var (
-	// ErrNoNode says that there is no node of this number.
+	// ErrNoNode: there is no node of this number.
 	ErrNoNode = errors.New("localnats: no such node")
 	// ErrStopped is returned by RestartNode after Stop.
 	ErrStopped = errors.New("localnats: cluster is stopped")
 )
 
 const (
-	// portAttempts bounds how often ports that were taken in the meantime are replaced.
+	// portAttempts bounds the replacements of ports that were taken in the meantime.
 	portAttempts = 5
 
 	removeTimeout = 5 * time.Second
@@ -38,8 +38,8 @@ type Cluster struct {
 	stopped bool
 }
 
-// Start launches the servers and returns when they can be used; three nodes take under a second, or as
-// long as an election (up to 9 s) when they find data of an earlier run. It returns ErrInvalidConfig, what a server said, or that ctx ended.
+// Start launches the servers and returns when they can be used; three nodes take under a second, or as long as an election (up to 9 s) when
+// they find data of an earlier run. Errors: ErrInvalidConfig, a server's, or ctx's.
 func Start(ctx context.Context, config Config) (*Cluster, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	return waitUntil(ctx, "every node is ready", c.readyLocked)
 }
 
-// readyLocked says whether every node is ready and has a leader, all in one look: each can come and go while the first election lasts.
+// readyLocked reports whether every node is ready and has a leader, all in one look: each can come and go while the first election lasts.
 func (c *Cluster) readyLocked() (bool, error) {
 	for _, n := range c.nodes {
 		if ok, err := n.ready(); !ok || err != nil {
@@ -90,7 +90,7 @@ func (c *Cluster) readyLocked() (bool, error) {
 	return c.hasLeaderLocked(), nil
 }
 
-// hasLeaderLocked says whether one node leads JetStream and counts all of the others as peers, stopped ones included.
+// hasLeaderLocked reports whether one node leads JetStream and counts all of the others as peers, stopped ones included.
 func (c *Cluster) hasLeaderLocked() bool {
 	if len(c.nodes) == 1 {
 		return true
@@ -103,7 +103,7 @@ func (c *Cluster) hasLeaderLocked() bool {
 	return false
 }
 
-// URL lists the client addresses of all nodes, separated by commas, stopped ones included.
+// URL returns the client addresses of all nodes, separated by commas, stopped ones included.
 func (c *Cluster) URL() string {
 	urls := make([]string, len(c.nodes))
 	for i, n := range c.nodes {

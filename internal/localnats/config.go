@@ -12,7 +12,7 @@ var ErrInvalidConfig = errors.New("localnats: invalid configuration")
 
 const (
 	highestPort = 65535
-	// largestPayload is the most that a NATS server accepts (MAX_PAYLOAD_MAX_SIZE of nats-server).
+	// largestPayload is a NATS server's own limit (MAX_PAYLOAD_MAX_SIZE of nats-server).
 	largestPayload = 64 << 20
 )
 
@@ -26,7 +26,7 @@ type Config struct {
 	Ports []int
 	// MaxPayload is the largest message in bytes, headers included, up to 64 MiB. Defaults to the server's 1 MiB.
 	MaxPayload int
-	// MaxBatches is how many atomic batches a stream takes at once. Defaults to the server's 50.
+	// MaxBatches bounds the atomic batches that a stream takes at once. Defaults to the server's 50.
 	MaxBatches int
 	// SyncAlways forces every acknowledged write to disk, as `sync_interval: always` does. Defaults to false:
 	// the server forces writes to disk every two minutes.

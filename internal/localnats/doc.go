@@ -12,8 +12,8 @@
 //   - Only loopback is listened on. There is no authentication: whoever can open a local socket is trusted,
 //     and no data of other people is in reach.
 //   - When Start returns, every node accepts clients; with three nodes there was a moment at which a meta leader
-//     knew all three and every node had caught up with it. RestartNode promises the same of its node. What a
-//     cluster does later, such as holding another election under load, is left to it.
+//     knew all three and every node had caught up with it. RestartNode promises the same of its node. A later
+//     election under load, say, is up to the cluster.
 //   - Stop waits until the servers are down and removes only a StoreDir that Start created.
 //
 // # Failure handling

@@ -11,8 +11,7 @@ import (
 // ErrPortTaken is the one start failure that another port cures.
 var ErrPortTaken = errors.New("localnats: port is taken")
 
-// serverLog passes a server's messages on and keeps the first fatal one, which is the only place where the
-// server says why it did not start.
+// serverLog passes a server's messages on and keeps the first fatal one, the only place where the server gives the reason of a failed start.
 type serverLog struct {
 	logger *slog.Logger
 

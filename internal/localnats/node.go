@@ -23,7 +23,7 @@ const (
 	syncInterval = 2 * time.Minute
 )
 
-// node is one server: what it is made of, and the running instance.
+// node is one server: its parts, and the running instance.
 type node struct {
 	options *server.Options
 	server  *server.Server // nil while stopped
@@ -94,7 +94,7 @@ func (n *node) stop() {
 	n.server = nil
 }
 
-// ready says whether clients and JetStream can work with this node, or why it never will.
+// ready reports whether clients and JetStream can work with this node, or returns why it never will.
 func (n *node) ready() (bool, error) {
 	if err := n.log.failure(); err != nil {
 		return false, err
@@ -109,7 +109,7 @@ func (n *node) url() string {
 	return "nats://" + net.JoinHostPort(loopback.Host, strconv.Itoa(n.options.Port))
 }
 
-// waitUntil looks at the condition until it holds, fails, or the context ends.
+// waitUntil polls the condition until it holds, fails, or the context ends.
 func waitUntil(ctx context.Context, what string, holds func() (bool, error)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

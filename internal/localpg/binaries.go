@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// ErrNoBinaries says that no usable PostgreSQL server is installed. Its message names the ways out.
+// ErrNoBinaries: no usable PostgreSQL server is installed. Its message names the ways out.
 var ErrNoBinaries = errors.New("localpg: no PostgreSQL server binaries found: install them " +
 	"(apt-get install postgresql, or your system's package) or give --database-url of a server that runs")
 
@@ -28,7 +28,7 @@ type binaries struct {
 
 func (b binaries) path(program string) string { return filepath.Join(b.dir, program) }
 
-// distributionFolders are the places where packages put server binaries that are not in PATH.
+// distributionFolders returns the places where packages put server binaries that are not in PATH.
 func distributionFolders() []string {
 	return []string{
 		"/usr/lib/postgresql/*/bin",            // Debian, Ubuntu
@@ -70,7 +70,7 @@ func findBinaries(ctx context.Context, binDir string, wantMajor int) (binaries, 
 	return binaries{}, ErrNoBinaries
 }
 
-// suits says whether the server can open a data directory of release wantMajor (0: a new one).
+// suits returns an error unless the server can open a data directory of release wantMajor (0: a new one).
 func (b binaries) suits(wantMajor int) error {
 	switch {
 	case wantMajor != 0 && b.major != wantMajor:

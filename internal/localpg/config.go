@@ -22,19 +22,19 @@ type Config struct {
 	// BinDir is the folder that holds initdb and postgres. Defaults to the first pair found in PATH,
 	// else the newest in the folders where distributions put them.
 	BinDir string
-	// Port is where the server listens, 1 to 65535; one that is taken is refused. Defaults to a free one.
+	// Port is the server's, 1 to 65535; one that is taken is refused. Defaults to a free one.
 	Port int
 	// Settings are server parameters ("shared_buffers": "1GB"), applied at every start. They override the defaults of DefaultSettings and,
 	// for a temporary DataDir, of TemporarySettings. Address, port and log destination belong to this package and are refused.
 	Settings map[string]string
 	// Environment is added to the server's, as "NAME=value".
 	Environment []string
-	// Logger receives life-cycle messages, and at debug level what the server prints. Defaults to a logger that discards.
+	// Logger receives life-cycle messages, and at debug level the server's output. Defaults to a logger that discards.
 	Logger *slog.Logger
 }
 
-// DefaultSettings are the server parameters of every private server. Prepared transactions are allowed because
-// producers may use them and the delivery watermark has to be tested against them.
+// DefaultSettings returns the server parameters of every private server. Prepared transactions are allowed because producers may use them and
+// the delivery watermark has to be tested against them.
 func DefaultSettings() map[string]string {
 	return map[string]string{
 		"max_connections":           "300",
@@ -44,8 +44,8 @@ func DefaultSettings() map[string]string {
 	}
 }
 
-// TemporarySettings are added for a temporary data directory: it need not survive the loss of the machine, so nothing is forced to disk. A
-// crash of the server itself still loses nothing, because the operating system keeps the pages.
+// TemporarySettings returns those added for a temporary data directory: it need not survive the loss of the machine, so nothing is forced to
+// disk. A crash of the server itself still loses nothing, because the operating system keeps the pages.
 func TemporarySettings() map[string]string {
 	return map[string]string{
 		"fsync":            "off",
@@ -53,7 +53,7 @@ func TemporarySettings() map[string]string {
 	}
 }
 
-// reservedSettings are the parameters whose change would break what this package promises.
+// reservedSettings returns the parameters whose change would break a promise of this package.
 func reservedSettings() []string {
 	return []string{
 		"data_directory", "hba_file", "listen_addresses", "log_destination", "logging_collector",

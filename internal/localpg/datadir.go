@@ -16,7 +16,7 @@ import (
 	"syscall"
 )
 
-// ErrForeignDataDir says that a data directory was not made by this package, which therefore leaves it alone.
+// ErrForeignDataDir: a data directory was not made by this package, which therefore leaves it alone.
 var ErrForeignDataDir = errors.New("localpg: the data directory is not empty and was not created by Postrider: " +
 	"choose another one, or start its server yourself and give --database-url")
 
@@ -82,7 +82,7 @@ func openCluster(ctx context.Context, config Config) (_ *cluster, err error) {
 	return c, c.reuse(ctx, config)
 }
 
-// reuse reads what an earlier start left behind and picks the matching release.
+// reuse reads the files of an earlier start and picks the matching release.
 func (c *cluster) reuse(ctx context.Context, config Config) error {
 	password, err := os.ReadFile(filepath.Join(c.dir, passwordFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ func (c *cluster) create(ctx context.Context, config Config) error {
 	}
 	cmd := exec.CommandContext(ctx, c.programs.path("initdb"), args...)
 	cmd.Dir = c.dir
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // Lets initdb remove what it made.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // Lets initdb remove its files.
 	initdb, err := launch(cmd, c.runAs, config.Logger)
 	if err != nil {
 		return err
@@ -171,8 +171,8 @@ func (c *cluster) writePassword(dir string) (string, error) {
 	return file.Name(), nil
 }
 
-// newTempDir makes a locked temporary directory. The lock is taken before the file gets the name that
-// removeAbandoned looks for, so that there is no moment at which the directory looks abandoned.
+// newTempDir makes a locked temporary directory. It locks the file before that gets the name that removeAbandoned looks for, so that the
+// directory never looks abandoned.
 func newTempDir() (_ *tempDir, err error) {
 	path, err := os.MkdirTemp("", tempPrefix)
 	if err != nil {
@@ -200,8 +200,8 @@ func (t *tempDir) remove() error {
 	return errors.Join(os.RemoveAll(t.path), t.lock.Close())
 }
 
-// removeAbandoned clears temporary directories whose process died before it could. It is a courtesy:
-// what cannot be read or removed, such as the directory of another user, stays.
+// removeAbandoned clears temporary directories whose process died before it could. It is a courtesy: directories that cannot be read or
+// removed, such as another user's, stay.
 func removeAbandoned(logger *slog.Logger) {
 	locks, _ := filepath.Glob(filepath.Join(os.TempDir(), tempPrefix+"*", lockName)) // The pattern is well-formed.
 	for _, path := range locks {

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// tailLines is how much of the server's output an error quotes.
+// tailLines of the server's output are quoted by an error.
 const tailLines = 30
 
-// logTail takes what a program prints, passes whole lines to the logger and remembers the last ones.
+// logTail takes a program's output, passes whole lines to the logger and remembers the last ones.
 type logTail struct {
 	logger *slog.Logger
 

@@ -23,8 +23,8 @@ func prepareChild(cmd *exec.Cmd, as *account) error {
 	return nil
 }
 
-// serverAccount decides who runs the server: nil when this process is not root. For a directory with
-// content that is its owner, else the first of the usual unprivileged users.
+// serverAccount returns the account of the server: nil when this process is not root. For a directory with content that is its owner, else
+// the first of the usual unprivileged users.
 func serverAccount(dataDir string, empty bool) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -32,8 +32,8 @@ type account struct {
 	uid, gid uint32
 }
 
-// launch starts the program on a thread of its own and keeps that thread until the program has ended,
-// because the kernel ties the death signal to the thread that forked and not to the process.
+// launch starts the program on a thread of its own and keeps that thread until the program has ended: the kernel ties the death signal to the
+// thread that forked, not to the process.
 func launch(cmd *exec.Cmd, as *account, logger *slog.Logger, environment ...string) (*process, error) {
 	p := &process{tail: &logTail{logger: logger}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.tail, p.tail
@@ -61,7 +61,7 @@ func launch(cmd *exec.Cmd, as *account, logger *slog.Logger, environment ...stri
 	return p, nil
 }
 
-// ended says whether the process is gone, without waiting.
+// ended reports whether the process is gone, without waiting.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -81,8 +81,8 @@ func (p *process) wait(ctx context.Context) error {
 	}
 }
 
-// serverEnvironment is the environment of this process without what would change the server's behaviour:
-// the variables of libpq (PGDATA, PGPORT, …) and the language of its messages, which this package reads.
+// serverEnvironment returns this process's environment without variables that change the server: those of libpq (PGDATA, PGPORT, …) and the
+// language of its messages, which this package reads.
 func serverEnvironment() []string {
 	kept := slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return strings.HasPrefix(entry, "PG") || strings.HasPrefix(entry, "LC_") || strings.HasPrefix(entry, "LANG")

@@ -30,12 +30,11 @@ const (
 	superuser     = "postgres"
 	listenAddress = loopback.Host
 
-	// portAttempts bounds how often a port that was taken in the meantime is replaced.
+	// portAttempts bounds the replacements of a port that was taken in the meantime.
 	portAttempts = 5
 	// readyInterval is the time between two connection attempts while the server starts.
 	readyInterval = 20 * time.Millisecond
-	// immediateDelay is how long an immediate shutdown may take before the server is killed; PostgreSQL
-	// itself kills backends that do not react after 5 s.
+	// immediateDelay bounds an immediate shutdown before the server is killed; PostgreSQL itself kills backends that do not react after 5 s.
 	immediateDelay = 10 * time.Second
 )
 
@@ -53,9 +52,9 @@ type Server struct {
 	stopped bool
 }
 
-// Start creates the cluster if need be, starts the server and returns when it accepts connections.
-// Creating takes about one second. Without a deadline in ctx it waits as long as crash recovery takes.
-// It returns ErrNoBinaries, ErrForeignDataDir, ErrInvalidConfig, or what the server said.
+// Start creates the cluster if need be, starts the server and returns when it accepts connections. Creating takes about one second. Without a
+// deadline in ctx it waits as long as crash recovery takes. It returns ErrNoBinaries, ErrForeignDataDir, ErrInvalidConfig, or the server's
+// error.
 func Start(ctx context.Context, config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	return s, nil
 }
 
-// choosePort returns the wanted port if nobody listens there: whose server it was would be told by a refused password alone.
+// choosePort returns the wanted port if nobody listens there: a refused password alone would show that the server is another's.
 func choosePort(ctx context.Context, wanted int) (int, error) {
 	if wanted == 0 {
 		return loopback.FreePort(ctx)
@@ -94,7 +93,7 @@ func choosePort(ctx context.Context, wanted int) (int, error) {
 	return wanted, nil
 }
 
-// URL is the address of database "postgres" as superuser. It holds the password.
+// URL returns the address of database "postgres" as superuser. It holds the password.
 func (s *Server) URL() string {
 	address := url.URL{
 		Scheme:   "postgres",
@@ -106,7 +105,7 @@ func (s *Server) URL() string {
 	return address.String()
 }
 
-// DataDir is the data directory in use.
+// DataDir returns the data directory in use.
 func (s *Server) DataDir() string { return s.cluster.dir }
 
 // Done closes when the server process that runs now has ended, planned or not. After Restart it is another channel.
@@ -207,7 +206,7 @@ func (s *Server) waitReady(ctx context.Context, started *process) error {
 	}
 }
 
-// listens reports that the process has its port and accepts connections, as it writes into its data directory.
+// listens reports whether the process has its port and accepts connections, as it writes into its data directory.
 func (s *Server) listens(started *process) bool {
 	text, err := os.ReadFile(filepath.Join(s.cluster.dir, "postmaster.pid"))
 	lines := strings.Split(string(text), "\n")
@@ -254,7 +253,7 @@ func (s *Server) killLocked(ctx context.Context) error {
 	return nil
 }
 
-// reportUnplannedEnd logs why a server that nobody stopped has ended.
+// reportUnplannedEnd logs the last words of a server that ended unasked.
 func (s *Server) reportUnplannedEnd(current *process) {
 	<-current.done
 	if !current.planned.Load() {

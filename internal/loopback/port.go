@@ -25,14 +25,14 @@ const (
 	attempts  = 2 * blockSize
 )
 
-// ErrNoPort says that no free port was found. It comes with the last reason.
+// ErrNoPort: no free port was found. It comes with the last reason.
 var ErrNoPort = errors.New("loopback: no free port")
 
 var block struct {
 	sync.Mutex
 
 	first, left int
-	marks       []net.Listener // that this process has them
+	marks       []net.Listener // of this process's ownership
 }
 
 // draw returns the next port of the block.

@@ -1,21 +1,21 @@
-// Package pairs tries operations against each other: what is right alone may go wrong where two of them meet.
+// Package pairs tries operations against each other: two that are right alone may go wrong together.
 //
 // # Model
 //
-// An operation is data: its name, what it begins, what ends it, and which of the promises it takes back by its nature.
-// TestPairs makes a cluster for every pair of operations, in both orders: two real workers, producers that write down every
-// outcome, a database that can be set back to an older copy, and a stream that can be lost. The first operation begins,
-// the second one begins and ends while the first lasts, then the first ends. At last the outbox must empty, and a judge
-// compares the ledger, the stream, the tables and the effects of an inbox that follows.
+// An operation is data: its name, its beginning, its end, and the promises that it takes back by its nature. TestPairs
+// makes a cluster for every pair of operations, in both orders: two real workers, producers that write down every outcome,
+// a database that can be set back to an older copy, and a stream that can be lost. The first operation begins, the second
+// one begins and ends while the first lasts, then the first ends. At last the outbox must empty, and a judge compares the
+// ledger, the stream, the tables and the effects of an inbox that follows.
 //
 //	go test ./internal/pairs                       some pairs, in which every operation occurs
 //	POSTRIDER_SLOW=1 go test ./internal/pairs      all of them
 //	POSTRIDER_SLOW=1 go test -run '^TestPairs$/^pause×drain$' ./internal/pairs
 //
-// POSTRIDER_PART chooses other pairs for the short form, and which of all are run in the whole one.
+// POSTRIDER_PART chooses other pairs for the short form, and a part of all for the whole one.
 //
-// The table in docs/guarantees.md says what holds in each pair. It is made of the same data; TestTheTableIsTold wants
-// them to be the same, so that a new operation grows a row.
+// The table in docs/guarantees.md has the promises that hold in each pair. TestTheTableIsTold compares it with the
+// same data, so that a new operation grows a row.
 //
 // # Invariants
 //
@@ -29,5 +29,5 @@
 //
 // # Failure handling
 //
-// A pair that fails tells in words what was broken, and which choice of pairs it belongs to. The logs of all processes follow.
+// A failed pair names the broken promise, and its choice of pairs. The logs of all processes follow.
 package pairs

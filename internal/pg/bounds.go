@@ -14,7 +14,7 @@ var (
 	Latest   = time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)
 )
 
-// bounded is the time, or the bound that it is beyond.
+// bounded returns the time, or the bound that it is beyond.
 func bounded(stored pgtype.Timestamptz) time.Time {
 	at := stored.Time
 	switch {
@@ -28,7 +28,7 @@ func bounded(stored pgtype.Timestamptz) time.Time {
 	return at
 }
 
-// lasting is the duration, or the longest of its sign: about 292 years. A month has 30 days.
+// lasting returns the duration, or the longest of its sign: about 292 years. A month has 30 days.
 func lasting(stored pgtype.Interval) time.Duration {
 	const day = float64(24 * time.Hour)
 	exact := (float64(stored.Months)*30+float64(stored.Days))*day + float64(stored.Microseconds)*float64(time.Microsecond)
@@ -62,7 +62,7 @@ func (c *durationCodec) PlanScan(m *pgtype.Map, oid uint32, format int16, target
 	return c.IntervalCodec.PlanScan(m, oid, format, target)
 }
 
-// plan scans what is stored, and gives what fits.
+// plan scans the stored value, and assigns the bounded one.
 type plan[S, T any] struct {
 	read pgtype.ScanPlan
 	fit  func(S) T
@@ -80,7 +80,7 @@ func (p plan[S, T]) Scan(src []byte, target any) error {
 	return nil
 }
 
-// boundValues has a connection read times and durations within bounds, alone and in arrays.
+// boundValues makes a connection read times and durations within bounds, alone and in arrays.
 func boundValues(types *pgtype.Map) {
 	for _, one := range []struct {
 		name       string
@@ -96,7 +96,7 @@ func boundValues(types *pgtype.Map) {
 	}
 }
 
-// Unread finds, as SQL, a value of type json of which no key can be read: it holds half a surrogate pair, or U+0000, which no text holds.
+// Unread returns SQL that finds a json value whose keys cannot be read: it holds half a surrogate pair, or U+0000, which no text holds.
 func Unread(value string) string {
 	return `regexp_replace(` + value + `::text, '\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..', ' ', 'g') ~ '\\u(0000|[dD][89a-fA-F])'`
 }

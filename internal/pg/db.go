@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// DB is what a store needs of a pgx connection, pool or transaction.
+// DB is a store's part of a pgx connection, pool or transaction.
 type DB interface {
 	Execer
 	Querier
@@ -41,13 +41,13 @@ func WithCure(err error) error {
 	return err
 }
 
-// Refused reports an SQLSTATE that begins with one of these.
+// Refused reports whether the error's SQLSTATE begins with one of these.
 func Refused(err error, states ...string) bool {
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.ContainsFunc(states, func(state string) bool { return strings.HasPrefix(answer.Code, state) })
 }
 
-// Hidden returns the error of a look at a table whose policies apply to the session: what they hide would look like none.
+// Hidden returns the error of a read of a table whose policies apply to the session: hidden rows would look missing.
 func Hidden(active bool, table string) error {
 	if !active {
 		return nil
@@ -94,5 +94,5 @@ func QuerySQL(ctx context.Context, db SQLQuerier, text string, args ...any) (Row
 
 type sqlRows struct{ *sql.Rows }
 
-// Close loses no error that Err does not tell.
+// Close loses no error that Err does not return.
 func (r sqlRows) Close() { _ = r.Rows.Close() }

@@ -1,5 +1,5 @@
-// Package pg is how the packages speak to PostgreSQL: one interface for connections, pools and transactions, how a program
-// opens its pools, and the statements that they embed.
+// Package pg has the packages' access to PostgreSQL: one interface for connections, pools and transactions, the opening of
+// pools, and the embedded statements.
 //
 // # Model
 //
@@ -9,16 +9,16 @@
 //	DELETE FROM {schema}.outbox_workers WHERE worker_id = @worker
 //
 // and has a struct with a field of type Query for each. Fill puts them there once, when a store is made, with the schema's name in them and
-// the named arguments numbered: a statement's text never changes afterwards, so that PostgreSQL and pgx prepare it once. What several
-// statements have in common stands once, behind "-- fragment: name", and comes in where a line says "-- include: name". `make sql` prints
-// the texts as they are sent; internal/house/testdata/statements.sql holds them, and a test compares.
+// the named arguments numbered: a statement's text never changes afterwards, so that PostgreSQL and pgx prepare it once. Text common to
+// several statements stands once, behind "-- fragment: name", and comes in where a line says "-- include: name". `make sql` prints the
+// texts as they are sent; internal/house/testdata/statements.sql holds them, and a test compares.
 //
 // # Invariants
 //
 //   - Only a validated, quoted identifier is ever put into a statement; every other value travels as a parameter.
 //   - Every query has a field and every field a query; every argument of a call is named in its statement, and the reverse:
 //     internal/house compares the calls with the texts.
-//   - A statement names its package and field in a comment, so that what PostgreSQL shows leads to its text.
+//   - A statement names its package and field in a comment, so that PostgreSQL's views lead to its text.
 //
 // # Failures
 //

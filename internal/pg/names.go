@@ -7,7 +7,7 @@ import (
 )
 
 // OutboxTables and InboxTables are the tables that we make in a schema; statements have them as {outbox_tables} and {inbox_tables}. Others
-// are the application's, whatever they are called.
+// are the application's, whatever their names.
 var (
 	OutboxTables = []string{
 		"events", "outbox", "outbox_audit", "outbox_dedupe_keys", "outbox_deliveries", "outbox_former_partitions", "outbox_ownership", "outbox_parked",

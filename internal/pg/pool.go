@@ -15,22 +15,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Connections says what a pool's connections are for.
+// Connections has the settings of a pool's connections.
 type Connections struct {
 	// Name shows in pg_stat_activity.
 	Name string
-	// Most is how many there are at most; above 0.
+	// Most is their largest number; above 0.
 	Most int32
 	// Keep holds all of them open; else those that nobody uses for a minute end.
 	Keep bool
-	// DeadPeer is about how long the server keeps a session whose client went dark; 0 leaves it to the operating systems.
+	// DeadPeer is about the time for which the server keeps a session whose client went dark; 0 leaves it to the operating systems.
 	DeadPeer time.Duration
 	// ReadOnly lets the server refuse every write of these sessions.
 	ReadOnly bool
 }
 
-// ParseConfig is that of pgxpool, but for the files that the address names, of a password or certificates: each connection reads them anew.
-// Its errors hold nothing of the address: of a broken one nobody can tell where the password ends.
+// ParseConfig is that of pgxpool, but each connection reads anew the files that the address names, of a password or certificates. Its errors
+// hold nothing of the address: of a broken one nobody can tell where the password ends.
 func ParseConfig(address string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(address)
 	var unread *pgconn.ParseConfigError
@@ -111,14 +111,14 @@ func (c Connections) Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Po
 	return pool, nil
 }
 
-// onStandby tells of a connection that came to a standby, as in the midst of a failover: kept, it would miss that its address leads to the
-// primary again. PostgreSQL 14 and later say so themselves.
+// onStandby reports whether a connection came to a standby, as in the midst of a failover: kept, it would miss that its address leads to the
+// primary again. PostgreSQL 14 and later report it themselves.
 func onStandby(conn *pgx.Conn) bool { return conn.PgConn().ParameterStatus("in_hot_standby") == "on" }
 
-// readOnly is a parameter that no statement sets, for what a statement sets stays with a pooler's session when others use it.
+// readOnly is a parameter that no statement sets: a statement's setting stays with a pooler's session when others use it.
 const readOnly = "default_transaction_read_only"
 
-// rowSecurity off has the server refuse, by the table's name, what would pass over rows that policies hide.
+// rowSecurity off makes the server refuse, by the table's name, statements from which policies would hide rows.
 const rowSecurity = "row_security"
 
 // Backslashes is the parameter that is on where they mean themselves in texts, as in the patterns of the statements here.
@@ -129,8 +129,8 @@ const Encoding = "UTF8"
 
 var errNotReadOnly = errors.New("a pooler keeps the sessions from being read-only: give the server's own address in --database-url")
 
-// FixedPath is the search_path of all sessions. It keeps those who may create in a schema of the role's own path from saying what the program's statements mean: PostgreSQL
-// prefers a function that matches exactly to a polymorphic one of pg_catalog.
+// FixedPath is the search_path of all sessions. It protects the program's statements from roles that may create in a schema of the role's own
+// path: PostgreSQL prefers a function that matches exactly to a polymorphic one of pg_catalog.
 const FixedPath = "pg_catalog, pg_temp"
 
 // reach opens a pool and waits for its first connection.
@@ -153,15 +153,15 @@ func reach(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	return nil, err
 }
 
-// unsupported tells whether a pooler does not take that parameter from its clients. A statement instead would stay with a session that others
-// use next; the path is then up to the role's settings, of which doctor speaks.
+// unsupported reports whether a pooler does not take that parameter from its clients. A statement's setting would stay with a session that
+// others use next; the path is then up to the role's settings, which doctor checks.
 func unsupported(err error, parameter string) bool {
 	const protocolViolation = "08P01"
 	var answer *pgconn.PgError
 	return errors.As(err, &answer) && answer.Code == protocolViolation && strings.Contains(answer.Message, parameter)
 }
 
-// prepare sets by statements what poolers refuse as startup parameters.
+// prepare sets by statements the parameters that poolers refuse at startup.
 func (c Connections) prepare(ctx context.Context, conn *pgx.Conn) error {
 	switch {
 	case c.ReadOnly:

@@ -18,7 +18,7 @@ import (
 
 // Query is a statement with named arguments.
 type Query struct {
-	// Text is what PostgreSQL gets: the arguments are numbered in the order of their first use.
+	// Text is sent to PostgreSQL: the arguments are numbered in the order of their first use.
 	Text string
 
 	name  string
@@ -28,7 +28,7 @@ type Query struct {
 // Args are the arguments of a query by name.
 type Args map[string]any
 
-// OrNull makes NULL, as an argument and in JSON, of what is empty.
+// OrNull returns NULL, as an argument and in JSON, for an empty value.
 func OrNull[T comparable](value T) *T {
 	var zero T
 	if value == zero {
@@ -37,7 +37,7 @@ func OrNull[T comparable](value T) *T {
 	return &value
 }
 
-// UTC is a time that was read, which has the session's zone; nil stays nil.
+// UTC converts a time that was read, which has the session's zone; nil stays nil.
 func UTC(at *time.Time) *time.Time {
 	if at == nil {
 		return nil
@@ -45,10 +45,10 @@ func UTC(at *time.Time) *time.Time {
 	return new(at.UTC())
 }
 
-// ErrArgs tells that a query was given other arguments than its text names.
+// ErrArgs: a query was given other arguments than its text names.
 var ErrArgs = errors.New("arguments do not fit the statement")
 
-// Exec runs the query and tells how many rows it touched.
+// Exec runs the query; the tag has the number of rows.
 func (q Query) Exec(ctx context.Context, db Execer, args Args) (pgconn.CommandTag, error) {
 	return db.Exec(ctx, q.Text, q.bind(args)...)
 }
@@ -69,7 +69,7 @@ func (q Query) SQLRows(ctx context.Context, db SQLQuerier, args Args) (Rows, err
 	return QuerySQL(ctx, db, q.Text, values...)
 }
 
-// Collect runs the query and returns what row makes of each of its rows.
+// Collect runs the query and returns the results of row for each of its rows.
 func Collect[T any](ctx context.Context, db Querier, q Query, args Args, row pgx.RowToFunc[T]) ([]T, error) {
 	rows, err := q.Rows(ctx, db, args)
 	if err != nil {
@@ -88,8 +88,8 @@ func (q Query) Queue(b *pgx.Batch, args Args) *pgx.QueuedQuery {
 	return b.Queue(q.Text, q.bind(args)...)
 }
 
-// bind puts the arguments in the order of their numbers. It keeps nothing of args, so that a literal of few need not be
-// allocated: claims and marks are made of such calls. A missing or unknown name is ErrArgs, which the call returns.
+// bind puts the arguments in the order of their numbers. It keeps nothing of args, so that a small literal need not be allocated: claims and
+// marks are made of such calls. A missing or unknown name is ErrArgs, which the call returns.
 func (q Query) bind(args Args) []any {
 	if len(q.names) == 0 && len(args) == 0 {
 		return nil
@@ -119,10 +119,10 @@ func (m misfit) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string,
 	return "", nil, m.err
 }
 
-// Fill reads the files that match the pattern (sql/*.sql) and puts every query into the field of its name of the struct that
-// into points to. owner names the package; a query's text begins with a comment that names both, so that who sees it in
-// pg_stat_activity finds it here. Each pair of what and by in replace is replaced in the texts, beside {schema} and the lists of our tables. A query
-// without a field, a field of type Query without a query, and a fragment that nothing includes are errors.
+// Fill reads the files that match the pattern (sql/*.sql) and puts every query into its field of the struct that into points to. owner names
+// the package; a query's text begins with a comment that names both, for readers of pg_stat_activity. replace has pairs of old and new,
+// replaced in the texts beside {schema} and the lists of our tables. A query without a field, a field of type Query without a query, and a
+// fragment that nothing includes are errors.
 func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...string) error {
 	if err := CheckSchema(schema); err != nil {
 		return err
@@ -147,8 +147,7 @@ func Fill(files fs.FS, pattern, owner, schema string, into any, replace ...strin
 	return all.rest(pattern)
 }
 
-// All returns every query of the files as Fill would put it into its field, in the order of files and lines: what is sent, for
-// people to read.
+// All returns, for people, every query of the files as Fill would put it into its field, in the order of files and lines.
 func All(files fs.FS, pattern, owner, schema string, replace ...string) ([]Query, error) {
 	if err := CheckSchema(schema); err != nil {
 		return nil, err
@@ -178,7 +177,7 @@ func replacing(schema string, replace []string) *strings.Replacer {
 
 var argument = regexp.MustCompile(`@([A-Za-z_][A-Za-z0-9_]*)`)
 
-// newQuery numbers the arguments. What looks like one inside of quotes is left alone: pgx reads the text.
+// newQuery numbers the arguments. A look-alike inside of quotes stays: pgx reads the text.
 //
 //nolint:contextcheck,nolintlint // nothing is sent: the text is rewritten; the second linter does not see that the first needs it
 func newQuery(name, text string) (Query, error) {
@@ -297,7 +296,7 @@ func (t *texts) include(text string) (string, error) {
 	return strings.Join(out, "\n"), nil
 }
 
-// rest refuses what nobody takes.
+// rest refuses queries and fragments that nobody takes.
 func (t *texts) rest(pattern string) error {
 	for name := range t.queries {
 		if !t.taken[name] {

@@ -9,8 +9,8 @@ import (
 // Steady is the tolerance: a lease or a sign of life that ends later than it can, and by more, was written before the clock stepped back.
 const Steady = time.Second
 
-// Watch tells for how long rows have stayed as they are, by this process's monotonic clock: no wall clock that steps
-// makes them older or younger. The zero value is ready; it is safe for concurrent use.
+// Watch measures how long rows stay the same, by this process's monotonic clock: no wall clock that steps makes them older or younger. The
+// zero value is ready; it is safe for concurrent use.
 type Watch[K, V comparable] struct {
 	mu   sync.Mutex
 	seen map[K]sighting[V]
@@ -32,7 +32,7 @@ type Round[K, V comparable] struct {
 // Begin comes before the statement that reads the rows.
 func (w *Watch[K, V]) Begin() *Round[K, V] { return &Round[K, V]{watch: w, asked: time.Now()} }
 
-// Same notes what a row holds, and returns for how long it has held that at least.
+// Same notes a row's value, and returns the least time for which it has held that.
 func (r *Round[K, V]) Same(key K, value V) time.Duration {
 	r.watch.mu.Lock()
 	s, known := r.watch.seen[key]
@@ -47,7 +47,7 @@ func (r *Round[K, V]) Same(key K, value V) time.Duration {
 	return max(0, r.asked.Sub(s.first))
 }
 
-// Mark has Silent tell of a row that was noted in this round.
+// Mark makes Silent return a row that was noted in this round.
 func (r *Round[K, V]) Mark(key K) {
 	s := r.seen[key]
 	s.quiet = true
@@ -61,7 +61,7 @@ func (r *Round[K, V]) End() {
 	r.watch.seen = r.seen
 }
 
-// Silent returns what a marked row held.
+// Silent returns a marked row's value.
 func (w *Watch[K, V]) Silent(key K) (value V, quiet bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,18 +69,18 @@ func (w *Watch[K, V]) Silent(key K) (value V, quiet bool) {
 	return s.value, s.quiet
 }
 
-// Sign says by a row that its writer is there until then, by the database's clock.
+// Sign is a row's claim that its writer is there until then, by the database's clock.
 type Sign[K comparable] struct {
 	Key   K
 	Until time.Time
-	Ahead *time.Duration // of one that ends later than it can: for how long it counts
+	Ahead *time.Duration // of one that ends later than it can: its term
 }
 
 // awaitInterval is the time between two looks at signs that are watched.
 const awaitInterval = 100 * time.Millisecond
 
-// Await watches signs that end later than they can, until each was written anew, is gone, or has been silent for as long
-// as it counts. It returns at once where one counts for certain, with those that count.
+// Await watches signs that end later than they can, until each was written anew, is gone, or has been silent for its term. It returns at once
+// where one counts for certain, with those that count.
 func Await[K comparable](ctx context.Context, look func(context.Context) ([]Sign[K], error)) (standing, silent []Sign[K], err error) {
 	var watch Watch[K, time.Time]
 	for {

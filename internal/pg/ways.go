@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A Way is how one thing is asked of a server: by functions of PostgreSQL that are made for it, or, where a server refuses
-// these to the session's role, in another way that costs more. Both keep every promise.
+// A Way asks a server for one thing: by PostgreSQL's functions that are made for it, or, where a server refuses these to the session's role,
+// in another way that costs more. Both keep every promise.
 type Way struct {
-	// Replace is for Fill: what stands for the names that statements use.
+	// Replace is for Fill: names in statements, each with its text.
 	Replace []string
 	// Needs are the functions that this way calls; where another way is taken, none.
 	Needs []string
-	// Instead tells what is done instead, and what the server said; empty: nothing is.
+	// Instead describes the other way, with the server's refusal; empty: there is none.
 	Instead string
 }
 
@@ -36,11 +36,11 @@ var (
 	}
 )
 
-// Usual are the ways of a server that refuses nothing.
+// Usual returns the ways of a server that refuses nothing.
 func Usual() []Way { return []Way{byPositions, byTimelines} }
 
-// WayOfChanges finds how to tell whether anything was committed since ({position}, a text that is another one then). Without positions of
-// the log two snapshots that read alike see the same rows.
+// WayOfChanges finds a way to see commits since ({position}, a text that is another one then). Without positions of the log two snapshots
+// that read alike see the same rows.
 func WayOfChanges(ctx context.Context, db DB) (Way, error) {
 	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END`)
 	if denied == nil || err != nil {
@@ -52,8 +52,8 @@ func WayOfChanges(ctx context.Context, db DB) (Way, error) {
 	}, nil
 }
 
-// WayOfIdentity finds how to tell one database from another that took its place ({database}, an expression): by its cluster and the
-// timeline that it writes, else by when its server was started. Then a restart, too, has partitions taken anew.
+// WayOfIdentity finds a way to identify a database that took another's place ({database}, an expression): by its cluster and timeline, else
+// by the start of its server. Then a restart, too, makes workers take partitions anew.
 func WayOfIdentity(ctx context.Context, db DB) (Way, error) {
 	denied, err := refuses(ctx, db, `SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_walfile_name(pg_current_wal_insert_lsn()) END FROM pg_control_system()`)
 	if denied == nil || err != nil {
@@ -65,7 +65,7 @@ func WayOfIdentity(ctx context.Context, db DB) (Way, error) {
 	}, nil
 }
 
-// Replace is what stands for the names of all these ways.
+// Replace returns the texts of all these ways.
 func Replace(ways ...Way) (texts []string) {
 	for _, w := range ways {
 		texts = append(texts, w.Replace...)
@@ -73,7 +73,7 @@ func Replace(ways ...Way) (texts []string) {
 	return texts
 }
 
-// Needs are the functions that these ways call, each once.
+// Needs returns the functions that these ways call, each once.
 func Needs(ways ...Way) []string {
 	names := []string{}
 	for _, w := range ways {
@@ -83,8 +83,8 @@ func Needs(ways ...Way) []string {
 	return slices.Compact(names)
 }
 
-// refuses asks the server for what it may refuse, and returns its refusal: the right is missing, the function, or, as Aurora has it, the
-// setting that it wants. Anything else is an error.
+// refuses runs a query and returns the server's refusal: the right is missing, the function, or, as Aurora has it, the setting that it wants.
+// Anything else is an error.
 func refuses(ctx context.Context, db DB, query string) (*pgconn.PgError, error) {
 	const (
 		privilege = "42501"

@@ -23,7 +23,7 @@ func Next(ctx context.Context, js jetstream.JetStream, stream, filter string, af
 	if err != nil || len(found.Headers) == 0 || len(found.Data) > 0 { // clients show it
 		return nil, err
 	}
-	header, _ := nats.DecodeHeadersMsg(found.Headers) // what cannot be read clients show, without headers
+	header, _ := nats.DecodeHeadersMsg(found.Headers) // clients show unreadable ones, without headers
 	if header.Get(headername.Status) == "" {
 		return nil, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Kind is where servers come from.
+// Kind is the origin of servers.
 type Kind string
 
 const (
@@ -24,7 +24,7 @@ const (
 	RequireVariable = "POSTRIDER_REQUIRE_CONTAINERS"
 )
 
-// ErrNoEngine says that no Docker engine answers.
+// ErrNoEngine: no Docker engine answers.
 var ErrNoEngine = errors.New("no Docker engine answers")
 
 // Selected reads the choice from the environment. Defaults to Local.

@@ -51,7 +51,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 	pgtest.Main(m, options...)
 }
 
-// Binary is the path of the program.
+// Binary returns the path of the program.
 func Binary(t testing.TB) string {
 	t.Helper()
 	built.once.Do(func() { built.folder, built.path, built.err = build() })

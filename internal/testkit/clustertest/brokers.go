@@ -20,7 +20,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
 
-// brokerVariable tells a test binary to be a NATS server. It holds a brokerConfig.
+// brokerVariable makes a test binary a NATS server. It holds a brokerConfig.
 const brokerVariable = "POSTRIDER_TEST_BROKER"
 
 type brokerConfig struct {
@@ -122,7 +122,7 @@ func freePort(t testing.TB) int {
 	return port
 }
 
-// Count is the number of nodes.
+// Count returns the number of nodes.
 func (b *Brokers) Count() int { return len(b.nodes) }
 
 func (b *Brokers) launch(t testing.TB, i int) {
@@ -155,7 +155,7 @@ func (b *Brokers) wait(t testing.TB) {
 	}, func() string { return fmt.Sprint(last) })
 }
 
-// answers asks a node by itself, and not those that it knows of.
+// answers asks a node by itself, not its peers.
 func (n *broker) answers(ctx context.Context) error {
 	js, done, err := natstest.Attach("nats://" + net.JoinHostPort(loopback.Host, strconv.Itoa(n.config.Port))).Ask()
 	if err != nil {
@@ -168,7 +168,7 @@ func (n *broker) answers(ctx context.Context) error {
 	return err
 }
 
-// Folder returns the place of node i's files, counted from 0. Who changes them kills it before.
+// Folder returns the place of node i's files, counted from 0. Kill the node before you change them.
 func (b *Brokers) Folder(i int) string { return b.nodes[i].config.Folder }
 
 // Kill sends SIGKILL to node i, counted from 0, and returns when it is gone.

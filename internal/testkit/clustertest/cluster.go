@@ -45,7 +45,7 @@ type Config struct {
 	// Proxied puts a proxy between the workers and the database, and one between them and each node of the broker.
 	// Producers, the subscriber and the test itself stay in front of them.
 	Proxied bool
-	// Resized says that the number of partitions will change.
+	// Resized expects the number of partitions to change.
 	Resized bool
 }
 
@@ -68,7 +68,7 @@ type Cluster struct {
 	subscriber *Subscriber
 }
 
-// New brings up what workers need.
+// New brings up the workers' servers.
 func New(t testing.TB, config Config) *Cluster {
 	t.Helper()
 	config.Partitions = cmp.Or(config.Partitions, DefaultPartitions)
@@ -95,18 +95,18 @@ func New(t testing.TB, config Config) *Cluster {
 	return c
 }
 
-// Partitions is how many there are.
+// Partitions returns their number.
 func (c *Cluster) Partitions() int { return int(c.partitions.Load()) }
 
 // Repartitioned notes another number of partitions, after a resize.
 func (c *Cluster) Repartitioned(partitions int) { c.partitions.Store(int64(partitions)) }
 
-// Environment tells a program where database and broker are, past the proxies.
+// Environment returns the variables of database and broker, past the proxies.
 func (c *Cluster) Environment() []string {
 	return []string{"DATABASE_URL=" + c.DatabaseURL, "NATS_URL=" + c.NATS.URL()}
 }
 
-// ProxiedEnvironment tells a program where the proxies are; without proxies it is Environment.
+// ProxiedEnvironment returns those of the proxies; without proxies it is Environment.
 func (c *Cluster) ProxiedEnvironment() []string {
 	if c.Database == nil {
 		return c.Environment()
@@ -118,7 +118,7 @@ func (c *Cluster) ProxiedEnvironment() []string {
 	return []string{"DATABASE_URL=" + c.Database.URL(), "NATS_URL=" + strings.Join(urls, ",")}
 }
 
-// setting is the value that the cluster's flags give a setting such as --ordering, "" when they do not name it.
+// setting returns the value that the cluster's flags give a setting such as --ordering, "" when they do not name it.
 func (c *Cluster) setting(name string) (value string) {
 	for i, flag := range c.flags {
 		given, text, whole := strings.Cut(flag, "=")
@@ -220,7 +220,7 @@ func (c *Cluster) Owners(ctx context.Context) (map[int]uuid.UUID, error) {
 	return owners, err
 }
 
-// counts returns how many partitions each worker holds, and how many are free or held by others.
+// counts returns the number of each worker's partitions, and of those that are free or others'.
 func counts(owners map[int]uuid.UUID, partitions int, workers []*Worker) (held []int, others int) {
 	held = make([]int, len(workers))
 	others = partitions
@@ -235,8 +235,8 @@ func counts(owners map[int]uuid.UUID, partitions int, workers []*Worker) (held [
 	return held, others
 }
 
-// WaitShared waits until these workers alone hold all partitions as the assignment wants it, and returns how long that
-// took. Nothing moves after that while nobody comes or goes.
+// WaitShared waits until these workers alone hold all partitions as the assignment shares them, and returns the time. Nothing moves after
+// that while nobody comes or goes.
 func (c *Cluster) WaitShared(t testing.TB, workers ...*Worker) time.Duration {
 	t.Helper()
 	workers = slices.Clone(workers)
@@ -254,7 +254,7 @@ func (c *Cluster) WaitShared(t testing.TB, workers ...*Worker) time.Duration {
 	})
 }
 
-// WaitHeld waits until these workers alone hold all partitions, however shared, and returns how long that took.
+// WaitHeld waits until these workers alone hold all partitions, however shared, and returns the time.
 func (c *Cluster) WaitHeld(t testing.TB, workers ...*Worker) time.Duration {
 	t.Helper()
 	return c.wait(t, fmt.Sprintf("%d workers hold all partitions", len(workers)), workers, func(map[int]uuid.UUID, []int) bool { return true })
@@ -274,7 +274,7 @@ func (c *Cluster) wait(t testing.TB, what string, workers []*Worker, settled fun
 	}, func() string { return fmt.Sprintf("they hold %v, %d are free or held by others", held, others) })
 }
 
-// Shares returns how many partitions each worker holds, most first.
+// Shares returns the numbers of each worker's partitions, most first.
 func (c *Cluster) Shares(t testing.TB, workers ...*Worker) []int {
 	t.Helper()
 	owners, err := c.Owners(t.Context())

@@ -19,10 +19,10 @@ import (
 
 const fenceSubjects = "outbox.fence."
 
-// faultsKept is how many faults of a stream are told with their text.
+// faultsKept faults of a stream are kept with their text.
 const faultsKept = 20
 
-// Contents is what a stream holds.
+// Contents counts a stream's messages.
 type Contents struct {
 	// Copies counts the messages of each event.
 	Copies map[uuid.UUID]int
@@ -35,10 +35,10 @@ type Contents struct {
 	faults int
 }
 
-// Duplicates counts the messages beyond the first of each event.
+// Duplicates returns the number of messages beyond the first of each event.
 func (s *Contents) Duplicates() int { return s.Messages - len(s.Copies) }
 
-// String is one line.
+// String returns one line.
 func (s *Contents) String() string {
 	return fmt.Sprintf("stream: %d messages of %d events, %d watermarks, %d announcements, %d fences, %d tenures, %d faults",
 		s.Messages, len(s.Copies), s.Watermarks, s.Announcements, s.Fences, s.Owners, s.faults)
@@ -50,9 +50,9 @@ func (s *Contents) fault(format string, args ...any) {
 	}
 }
 
-// Contents reads the stream from its beginning to where it ends now, in stored order. A batch lies there whole: a control message,
-// directly followed by the messages of one partition that it names; or it is torn, and the partition is taken next. What was stored one by
-// one lies between its announcement and the watermark that names its places. A partition's epochs must never descend.
+// Contents reads the stream from its beginning to its present end, in stored order. A batch lies there whole: a control message, directly
+// followed by the messages of one partition that it names; or it is torn, and the partition is taken next. Messages stored one by one lie
+// between their announcement and the watermark that names their places. A partition's epochs must never descend.
 func (c *Cluster) Contents(t testing.TB) *Contents {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), contentsPatience)
@@ -75,20 +75,20 @@ const contentsPatience = 5 * Patience
 type reader struct {
 	contents *Contents
 	batch    record                            // the last one that begins a batch
-	pending  []int64                           // what it names and has not come yet
+	pending  []int64                           // those that it names and that have not come yet
 	torn     map[string]record                 // batches that are not whole, by their subject, until the partition is taken
 	singles  map[partition.ID]map[uint64]int64 // not yet closed of those that were stored one by one: their sequences by position
 	tenures  map[string]record                 // the last control message by its subject
 	kept     map[string]uint64                 // where the last watermark lies or the last batch ends, by its subject
 
 	trimmed bool   // records may be missing: the scenario is about that
-	unnamed bool   // so is the one that names what comes next
+	unnamed bool   // so is the one that names the next messages
 	last    uint64 // position
 
-	recent map[partition.ID][]record // the last control messages of each partition, for who asks how something came about
+	recent map[partition.ID][]record // the last control messages of each partition, for explanations
 }
 
-// recordsTold is how many control messages of a partition are told with a copy.
+// recordsTold control messages of a partition are shown with a copy.
 const recordsTold = 40
 
 func (r *reader) read(ctx context.Context, js jetstream.JetStream) error {
@@ -248,14 +248,14 @@ func (r *reader) inBatch(m ledger.Message, at uint64) {
 	}
 }
 
-// cut ends a batch of which the server stored the first messages alone: whoever publishes next has to take the partition before.
+// cut ends a batch of which the server stored the first messages alone: the next publisher has to take the partition before.
 func (r *reader) cut() {
 	if len(r.pending) > 0 {
 		r.torn[r.batch.subject], r.pending = r.batch, nil
 	}
 }
 
-// lines are what is in the list, one a line.
+// lines returns the items of the list, one a line.
 func lines(list []record) string {
 	var text strings.Builder
 	for _, r := range list {

@@ -5,8 +5,8 @@
 //
 // Main builds the program once per test binary, on first use. A Cluster is one migrated database, one stream, one
 // ledger and any number of Workers, which a test starts, stops, kills and freezes by signals. Produce appends events
-// until it is stopped; Subscribe gives everything that the stream holds to the ledger's checker; Verify ends
-// both and compares what was committed, what was received and what the tables say.
+// until it is stopped; Subscribe gives everything that the stream holds to the ledger's checker; Verify ends both
+// and compares the commits, the receptions and the tables.
 //
 //	func TestMain(m *testing.M) { clustertest.Main(m) }
 //

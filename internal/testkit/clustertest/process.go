@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// DumpVariable set to 1 adds the goroutines of every process that still runs to what a failed test prints.
+// DumpVariable set to 1 adds the goroutines of every running process to the output of a failed test.
 const DumpVariable = "POSTRIDER_TEST_DUMP"
 
-// logShown is how much of a log is printed, in bytes.
+// logShown bounds the printed end of a log, in bytes.
 const logShown = 64 << 10
 
 // Process is the program under a test's control.
@@ -83,7 +83,7 @@ func begin(t testing.TB, name string, cmd *exec.Cmd) *Process {
 	return p
 }
 
-// outerEnvironment is this process's environment without what configures the program.
+// outerEnvironment returns this process's environment without the program's settings.
 func outerEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -92,13 +92,13 @@ func outerEnvironment() []string {
 	})
 }
 
-// PID is the process's number.
+// PID returns the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stdout and Stderr are what was written so far.
+// Stdout returns the output so far.
 func (p *Process) Stdout() string { return p.stdout.text() }
 
-// Stderr is the log.
+// Stderr returns the log so far.
 func (p *Process) Stderr() string { return p.stderr.text() }
 
 // Signal sends a signal.
@@ -129,7 +129,7 @@ func (p *Process) Exit(t testing.TB) int {
 	}
 }
 
-// output is what a process wrote. Its zero value is ready.
+// output is a process's output. Its zero value is ready.
 type output struct {
 	mu      sync.Mutex
 	content bytes.Buffer
@@ -152,7 +152,7 @@ func (o *output) text() string {
 	return o.content.String()
 }
 
-// next returns what was written from offset on, and a channel that is closed when there is more.
+// next returns the output from offset on, and a channel that is closed when there is more.
 func (o *output) next(offset int) (string, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -21,17 +21,17 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Load says how a producer writes.
+// Load has the settings of a Producer.
 type Load struct {
-	// DatabaseURL says as whom it writes. Defaults to the cluster's.
+	// DatabaseURL names its role, too. Defaults to the cluster's.
 	DatabaseURL string
 	// Writers is the number of connections that write at once. Defaults to 4.
 	Writers int
-	// Streams is over how many streams the events are spread. Defaults to 200.
+	// Streams is the number of the events' streams. Defaults to 200.
 	Streams int
 	// Every is the time between two transactions of one writer. Defaults to 8 ms.
 	Every time.Duration
-	// Outages says that the database will go away: failing to connect is then no failure of the test.
+	// Outages expects the database to go away: failing to connect is then no failure of the test.
 	Outages bool
 	// Asynchronous commits return before they are durable: a crash of the database forgets some of them.
 	Asynchronous bool

@@ -38,7 +38,7 @@ type record struct {
 	subject   string
 	partition partition.ID
 	at        uint64 // where it lies
-	expected  uint64 // where it was to find the one before
+	expected  uint64 // the place that it expects of the one before
 }
 
 func (r record) String() string {

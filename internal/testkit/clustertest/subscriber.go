@@ -76,14 +76,14 @@ const (
 	readAgain = 50 * time.Millisecond
 	// readPatience bounds the making of a consumer: a cluster without leader gives no answer.
 	readPatience = 2 * time.Second
-	// readHeartbeat is how often the server says that nothing is new; two that fail to come break the reading off.
+	// readHeartbeat is the interval of an idle server's signs of life; two missing ones break the reading off.
 	readHeartbeat = time.Second
-	// readQuiet is how long nothing may come before a new consumer is made: after a change of leaders the client may
-	// have no request left with the server and hear its heartbeats all the same (nats-io/nats.go#2063).
+	// readQuiet without messages makes a new consumer: after a change of leaders the client may have no request left with the server and hear
+	// its heartbeats all the same (nats-io/nats.go#2063).
 	readQuiet = 5 * time.Second
 )
 
-// fatalError is one that reading again does not cure.
+// fatalError is an error that reading again does not cure.
 type fatalError struct{ error }
 
 func (s *Subscriber) read(ctx context.Context) error {
@@ -134,10 +134,10 @@ func (s *Subscriber) failure() error {
 	return s.err
 }
 
-// Received is how many different events came.
+// Received returns the number of different events.
 func (s *Subscriber) Received() int { return s.Checker.Report().Received }
 
-// Messages is how many messages came. It costs less than Received.
+// Messages returns the number of messages. It costs less than Received.
 func (s *Subscriber) Messages() int { return int(s.messages.Load()) }
 
 // WaitReceived waits until that many more messages are received than now.

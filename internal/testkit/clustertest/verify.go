@@ -65,7 +65,7 @@ func (c *Cluster) Verify(t testing.TB, allowed ...Allowance) ledger.Report {
 	return report
 }
 
-// verifyTables compares the tables with what was received.
+// verifyTables compares the tables with the receptions.
 func (c *Cluster) verifyTables(t testing.TB, received int, failures, replays bool) {
 	t.Helper()
 	history := `SELECT coalesce(sum(message_count), 0) FROM outbox_deliveries`

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// Patience is how long a wait may take that is not itself measured.
+	// Patience bounds a wait that is not itself measured.
 	Patience = time.Minute
-	// lookInterval is the time between two looks at a condition that has no signal; it bounds the error of what is measured.
+	// lookInterval is the time between two polls of a condition that has no signal; it bounds the error of measurements.
 	lookInterval = 5 * time.Millisecond
 )
 
-// Until looks at the condition until it holds and returns how long that took. It fails the test when the condition
-// cannot be looked at or does not hold within Patience; state, which may be nil, says then how things stand.
+// Until polls the condition until it holds and returns the time. It fails the test when the condition cannot be read or does not hold within
+// Patience; state, which may be nil, describes the situation then.
 func Until(t testing.TB, what string, holds func(context.Context) (bool, error), state func() string) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)

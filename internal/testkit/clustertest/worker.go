@@ -31,7 +31,7 @@ type Tick struct {
 	Lost      int64 `json:"leases_lost"`
 }
 
-// Ticks are all lines so far.
+// Ticks returns all lines so far.
 func (w *Worker) Ticks(t testing.TB) []Tick {
 	t.Helper()
 	var ticks []Tick
@@ -46,7 +46,7 @@ func (w *Worker) Ticks(t testing.TB) []Tick {
 	return ticks
 }
 
-// Sum adds up the ticks' counts up to now: of a worker that runs it waits for the next line.
+// Sum adds up the ticks' counts up to now: of a running worker it waits for the next line.
 func (w *Worker) Sum(t testing.TB) Tick {
 	t.Helper()
 	if _, err := w.nextTick(t, func(Tick) bool { return true }); err != nil && !errors.Is(err, errEnded) {
@@ -107,7 +107,7 @@ func (w *Worker) nextTick(t testing.TB, wanted func(Tick) bool) (Tick, error) {
 
 var monitorURL = regexp.MustCompile(`url"?[=:]"?(http://[^\s"]+)`)
 
-// Monitor is the address of the worker's monitor without a slash at its end; it needs --http-addr.
+// Monitor returns the address of the worker's monitor without a slash at its end; it needs --http-addr.
 func (w *Worker) Monitor(t testing.TB) string {
 	t.Helper()
 	var found []string

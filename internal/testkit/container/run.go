@@ -76,7 +76,7 @@ func Run(ctx context.Context, spec Spec) (stop func(context.Context) error, err 
 	return stop, nil
 }
 
-// PortTaken tells whether a server could not listen because somebody else does.
+// PortTaken reports whether a server could not listen because somebody else does.
 func PortTaken(err error) bool {
 	return err != nil && strings.Contains(strings.ToLower(err.Error()), "address already in use")
 }
@@ -125,7 +125,7 @@ func waitReady(ctx context.Context, started testcontainers.Container, ready func
 	}
 }
 
-// lastLines is the end of the container's log, or why there is none.
+// lastLines returns the end of the container's log, or why there is none.
 func lastLines(ctx context.Context, started testcontainers.Container) string {
 	reader, err := started.Logs(context.WithoutCancel(ctx))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Counters say what a proxy has done to its connections.
+// Counters count a proxy's acts on its connections.
 type Counters struct {
 	Connections       int64 // accepted
 	FailedDials       int64 // connections to the server that failed
@@ -21,7 +21,7 @@ type Counters struct {
 	CutAfterPublishes int64 // connections cut behind a message for the server
 }
 
-// String names what has happened at all.
+// String names the counts above 0.
 func (c Counters) String() string {
 	var words []string
 	for _, one := range []struct {
@@ -53,7 +53,7 @@ type counters struct {
 	dropped, cutAtAcks, cutAfterPublishes                      atomic.Int64
 }
 
-// Counters says what has been done so far.
+// Counters returns the counts so far.
 func (p *Proxy) Counters() Counters {
 	c := &p.counters
 	return Counters{

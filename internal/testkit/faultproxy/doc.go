@@ -1,4 +1,4 @@
-// Package faultproxy stands between a client and its server and breaks what passes, for tests of what happens then.
+// Package faultproxy stands between a client and its server and breaks the traffic, for tests of the consequences.
 //
 // # Model
 //
@@ -33,9 +33,9 @@
 //   - Without a fault every byte passes, unchanged and in order, but for connect_urls. The end of a stream is passed
 //     on behind its last byte, always as a clean end.
 //   - Bytes that were swallowed are never followed by others: such a connection is reset when the blackhole ends.
-//   - Protocols are watched at the server's edge: what a trigger on the client's bytes sees is about to reach the
-//     server; what one on the server's bytes sees has been sent by it.
-//   - A trigger that has fired did what it says: after AfterServer the transaction is committed, after BeforeServer
+//   - Protocols are watched at the server's edge: the bytes that a trigger sees are about to reach the server, or
+//     were sent by it.
+//   - A trigger that has fired kept its promise: after AfterServer the transaction is committed, after BeforeServer
 //     it is not. An answer with an error, or ROLLBACK, passes, and the trigger waits on.
 //   - After the test nothing is left: no goroutine, no connection, no port.
 //

@@ -14,7 +14,7 @@ const (
 	Both = ClientToServer | ServerToClient
 )
 
-// shape is what one direction of a connection is subject to.
+// shape has the faults of one direction of a connection.
 type shape struct {
 	blackhole bool
 	hold      bool
@@ -22,7 +22,7 @@ type shape struct {
 	rate      int // bytes per second, 0 for no limit
 }
 
-// Cut resets all connections, to both sides, and returns how many there were. Bytes that wait in the proxy are lost.
+// Cut resets all connections, to both sides, and returns their number. Bytes that wait in the proxy are lost.
 func (p *Proxy) Cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,8 +36,8 @@ func (p *Proxy) Cut() int {
 	return n
 }
 
-// HangUp ends all streams toward the clients, as a server does that closes. What the clients have written, and what they still write until
-// they close, goes on to the server; what the server sends them is dropped. It returns how many connections there were.
+// HangUp ends all streams toward the clients, as a server does that closes. The clients' bytes go on to the server, until they close; the
+// server's are dropped. It returns the number of connections.
 func (p *Proxy) HangUp() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +48,8 @@ func (p *Proxy) HangUp() int {
 	return len(p.links)
 }
 
-// Blackhole swallows what goes in this direction, the end of the stream included. Switching it off resets the
-// connections that lost something.
+// Blackhole swallows the bytes of this direction, the end of the stream included. Switching it off resets the connections that lost
+// something.
 func (p *Proxy) Blackhole(d Direction, on bool) {
 	p.t.Helper()
 	if !p.valid(d) {
@@ -70,7 +70,7 @@ func (p *Proxy) Blackhole(d Direction, on bool) {
 	}
 }
 
-// Hold keeps back what goes in this direction, up to 64 MiB per connection, until Release.
+// Hold keeps the bytes of this direction back, up to 64 MiB per connection, until Release.
 func (p *Proxy) Hold(d Direction) {
 	p.t.Helper()
 	p.ask(d, p.change, func(s *shape) { s.hold = true })
@@ -82,7 +82,7 @@ func (p *Proxy) HoldPresent(d Direction) {
 	p.ask(d, p.changePresent, func(s *shape) { s.hold = true })
 }
 
-// Release ends Hold and HoldPresent in both directions and delivers what they kept.
+// Release ends Hold and HoldPresent in both directions and delivers the kept bytes.
 func (p *Proxy) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +96,7 @@ func (p *Proxy) Release() {
 	p.change(Both, func(s *shape) { s.hold = false })
 }
 
-// Latency delays everything in this direction by d. Zero ends it, also for what is on its way.
+// Latency delays everything in this direction by d. Zero ends it, also for bytes on their way.
 func (p *Proxy) Latency(d Direction, latency time.Duration) {
 	p.t.Helper()
 	if latency < 0 {
@@ -127,7 +127,7 @@ func (p *Proxy) Heal() {
 	p.Refuse(false)
 }
 
-// Waiting is how many bytes are in the proxy on their way in this direction, over all connections.
+// Waiting returns the bytes in the proxy on their way in this direction, over all connections.
 func (p *Proxy) Waiting(d Direction) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *Proxy) Waiting(d Direction) int {
 	return total
 }
 
-// ask has a caller's direction changed, by change or changePresent.
+// ask changes a caller's direction, by change or changePresent.
 func (p *Proxy) ask(d Direction, change func(Direction, func(*shape)), set func(*shape)) {
 	p.t.Helper()
 	if p.valid(d) {

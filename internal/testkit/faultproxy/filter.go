@@ -7,10 +7,10 @@ type protocol interface {
 	name() string
 	// frame returns the length of the first frame in data, which may be more than there is, or 0 when that cannot be told yet.
 	frame(data []byte) (int, error)
-	// judge returns what passes in the place of a whole frame: the frame, something else, or nothing. With an
-	// action nothing passes behind that, and the action follows it.
+	// judge returns the bytes that pass in the place of a whole frame: the frame, others, or none. With an action nothing passes behind that,
+	// and the action follows it.
 	judge(frame []byte) ([]byte, action)
-	// rest returns what was kept back and passes after all, when the stream has ended.
+	// rest returns, at the end of the stream, kept bytes that pass after all.
 	rest() []byte
 }
 
@@ -55,7 +55,7 @@ func (f *filter) pass(data []byte) (out []byte, after action) {
 	return out, nil
 }
 
-// rest returns, once, what was kept back while the stream went on.
+// rest returns, once, the bytes kept back while the stream went on.
 func (f *filter) rest() []byte {
 	if f == nil || f.blind {
 		return nil

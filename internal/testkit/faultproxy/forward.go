@@ -73,14 +73,14 @@ func (p *pipe) next() step {
 	}
 }
 
-// look says what is to be done now.
+// look returns the next step.
 func (p *pipe) look(now time.Time) step {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return step{move: moveStop}
 	}
-	// Behind what was lost nothing may arrive: the connection is about to be reset.
+	// Behind lost bytes nothing may arrive: the connection is about to be reset.
 	nowhere := p.shape.blackhole || p.lost || p.deaf
 	if nowhere {
 		p.swallow()
@@ -105,7 +105,7 @@ func (p *pipe) look(now time.Time) step {
 	}
 }
 
-// swallow drops all bytes and keeps what happens behind them. p.mu is held.
+// swallow drops all bytes and keeps the actions behind them. p.mu is held.
 func (p *pipe) swallow() {
 	if !p.deaf {
 		p.counters.swallowed.Add(int64(p.queued))
@@ -152,7 +152,7 @@ func (p *pipe) take(now time.Time) step {
 	return step{move: moveInspect, data: first.data, after: first.after}
 }
 
-// load puts what the filter left where it is sent from.
+// load makes the filter's output the next bytes to send.
 func (p *pipe) load(data []byte, after action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

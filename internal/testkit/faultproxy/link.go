@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// readSize is how much is read from a connection at once, in bytes.
+	// readSize bounds one read from a connection, in bytes.
 	readSize    = 64 << 10
 	dialTimeout = 10 * time.Second
 )
@@ -104,7 +104,7 @@ func (l *link) dial(ctx context.Context, target string) *net.TCPConn {
 	return server
 }
 
-// reset breaks both connections and says whether they were whole.
+// reset breaks both connections and reports whether they were whole.
 func (l *link) reset() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -56,7 +56,7 @@ func StartNATS(t testing.TB, serverURL string) *NATS {
 	return n
 }
 
-// URL is the server's URL by way of the proxy.
+// URL returns the server's URL by way of the proxy.
 func (n *NATS) URL() string { return n.through(n.original) }
 
 // CutAtAck resets the connection in the place of the first message from the server that matches: the client never gets
@@ -92,7 +92,7 @@ func (d *Drop) Stop() int {
 	return int(d.dropped.Load())
 }
 
-// passesAll says that no message for the client can be dropped or cut at.
+// passesAll reports whether no message for the client can be dropped or cut at.
 func (n *NATS) passesAll() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -67,7 +67,7 @@ func (s *natsSession) end() {
 	}
 }
 
-// rest is nothing: neither direction keeps anything back.
+// rest returns nil: neither direction keeps anything back.
 func (*natsSession) rest() []byte { return nil }
 
 type natsClient struct{ *natsSession }
@@ -159,7 +159,7 @@ func natsFrame(data []byte, known ...string) (int, error) {
 	return end + size + len(lineEnd), nil
 }
 
-// operation is the first word of a line, in upper case.
+// operation returns the first word of a line, in upper case.
 func operation(line []byte) string {
 	if i := bytes.IndexAny(line, wordEnds); i >= 0 {
 		line = line[:i]
@@ -207,8 +207,7 @@ func parseMessage(frame []byte) (Message, bool) {
 	return m, true
 }
 
-// hideNodes takes the addresses of other nodes out of INFO, which would lead the client past the proxy. What cannot be
-// read passes unchanged.
+// hideNodes takes the addresses of other nodes out of INFO, which would lead the client past the proxy. Unreadable ones pass unchanged.
 func hideNodes(frame, info []byte) []byte {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(info, &fields) != nil {

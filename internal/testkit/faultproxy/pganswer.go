@@ -58,7 +58,7 @@ func (a pgServer) judge(frame []byte) ([]byte, action) {
 	return nil, nil
 }
 
-// committed judges the answer when it is complete. An error may belong to something behind the commit, but that cannot be told.
+// committed judges the answer when it is complete. An error may belong to a statement behind the commit, but that cannot be told.
 func (c *pendingCommit) committed(status byte) bool {
 	switch {
 	case c.failed:
@@ -70,7 +70,7 @@ func (c *pendingCommit) committed(status byte) bool {
 	}
 }
 
-// rest is the answer to a commit that never became complete.
+// rest returns the answer to a commit that never became complete.
 func (a pgServer) rest() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()

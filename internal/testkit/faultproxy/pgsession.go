@@ -23,9 +23,9 @@ const (
 )
 
 const (
-	// longestStartup is more than the server takes, in bytes.
+	// longestStartup is above the server's limit, in bytes.
 	longestStartup = 10000
-	// longestMessage is what the server can handle, in bytes.
+	// longestMessage is the server's limit, in bytes.
 	longestMessage = 1 << 30
 )
 
@@ -80,7 +80,7 @@ func (s *pgSession) end() {
 	}
 }
 
-// strike makes the action that cuts here and now.
+// strike returns the action that cuts here and now.
 func (s *pgSession) strike(trigger *Trigger, p Point) action {
 	return func(bool) {
 		s.link.reset()
@@ -170,7 +170,7 @@ func (s *pgSession) start(code uint32) {
 	}
 }
 
-// read follows one message. It returns what it commits, the number of the answer to it, and whether it does so by a COMMIT.
+// read follows one message. It returns the statements that it commits, the number of the answer, and whether a COMMIT does so.
 func (s *pgSession) read(kind byte, body []byte) (commits []statements, number int, explicit bool) {
 	switch kind {
 	case 'P':

@@ -1,6 +1,6 @@
 package faultproxy
 
-// statements are the texts of what a transaction has executed.
+// statements are the texts of a transaction's executed statements.
 type statements map[string]struct{}
 
 func (s statements) any(match func(string) bool) bool {
@@ -12,8 +12,7 @@ func (s statements) any(match func(string) bool) bool {
 	return false
 }
 
-// transaction follows which transaction a connection is in, from what the client asks for and, while nothing is under
-// way, from what the server says.
+// transaction follows a connection's transaction, by the client's requests and, while none is in flight, by the server's status.
 type transaction struct {
 	open     bool // BEGIN was executed
 	failed   bool // the server said so, and takes COMMIT as ROLLBACK
@@ -21,13 +20,13 @@ type transaction struct {
 	executed statements
 }
 
-// execute takes the statement of one Execute. A COMMIT commits what is returned.
+// execute takes the statement of one Execute. A COMMIT commits the returned ones.
 func (t *transaction) execute(sql string) (commits []statements, explicit bool) {
 	t.unsynced = true
 	return t.run(sql)
 }
 
-// query takes the text of one Query, with all its statements. What the last COMMIT leaves is committed at its end.
+// query takes the text of one Query, with all its statements. Its end commits those behind the last COMMIT.
 func (t *transaction) query(text string) (commits []statements, explicit bool) {
 	for _, sql := range splitSQL(text) {
 		committed, byCommit := t.run(sql)
@@ -36,7 +35,7 @@ func (t *transaction) query(text string) (commits []statements, explicit bool) {
 	return append(commits, t.sync()...), explicit
 }
 
-// sync ends an implicit transaction. It returns what that commits, if anything was executed.
+// sync ends an implicit transaction. It returns its statements, if any was executed.
 func (t *transaction) sync() []statements {
 	t.unsynced = false
 	if t.open || len(t.executed) == 0 {
@@ -64,7 +63,7 @@ func (t *transaction) run(sql string) (commits []statements, explicit bool) {
 	return nil, false
 }
 
-// end returns what was executed and begins anew.
+// end returns the executed statements and begins anew.
 func (t *transaction) end() statements {
 	executed := t.executed
 	t.executed = nil

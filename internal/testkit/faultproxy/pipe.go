@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// How many bytes a direction takes in before its source has to wait.
+// The bytes that a direction takes in before its source has to wait.
 const (
 	usualLimit     = 4 << 20
 	throttledLimit = 256 << 10
 	heldLimit      = 64 << 20
 )
 
-// piecesPerSecond is how finely a throttled stream is cut.
+// piecesPerSecond cuts a throttled stream.
 const piecesPerSecond = 50
 
-// action is what happens behind the bytes before it: it is told whether the server or client got the last of them.
+// action happens behind the bytes before it: delivered reports whether the server or client got the last of them.
 type action func(delivered bool)
 
-// chunk is what was read at once, and what happens behind it.
+// chunk is the result of one read, and the action behind it.
 type chunk struct {
 	data    []byte
 	arrived time.Time
@@ -43,7 +43,7 @@ type pipe struct {
 
 	out     []byte // inspected, and next to be sent
 	after   action // behind out
-	missing bool   // a part of what was loaded last was not delivered
+	missing bool   // a part of the last load was not delivered
 
 	sentAt time.Time // of the last piece, for throttling
 	sent   int       // its length
@@ -71,7 +71,7 @@ func (p *pipe) receive(source *net.TCPConn, f *filter) {
 	}
 }
 
-// awaitRoom says false when the pipe is closed.
+// awaitRoom returns false when the pipe is closed.
 func (p *pipe) awaitRoom() bool {
 	for {
 		p.mu.Lock()
@@ -110,7 +110,7 @@ func (p *pipe) push(c chunk) {
 // end marks the end of the source, behind everything that it has sent.
 func (p *pipe) end() { p.update(func() { p.ended = true }) }
 
-// finish is end for a source that is not listened to any more, wherever it is.
+// finish is end for a source that is not read any more, wherever it is.
 func (p *pipe) finish() {
 	p.update(func() {
 		p.ended = true
@@ -118,7 +118,7 @@ func (p *pipe) finish() {
 	})
 }
 
-// deafen drops what there is and what comes.
+// deafen drops present and coming bytes.
 func (p *pipe) deafen() { p.update(func() { p.deaf = true }) }
 
 func (p *pipe) close() { p.update(func() { p.closed = true }) }
@@ -137,7 +137,7 @@ func (p *pipe) hasLost() bool {
 	return p.lost
 }
 
-// waiting is how many bytes are in the pipe, and whether they are held.
+// waiting returns the bytes in the pipe, and whether they are held.
 func (p *pipe) waiting() (n int, held bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

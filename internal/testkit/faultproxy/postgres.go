@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Point is where a connection is cut.
+// Point is the place of a cut.
 type Point int
 
 const (
@@ -41,7 +41,7 @@ func StartPostgres(t testing.TB, databaseURL string) *Postgres {
 	return g
 }
 
-// URL is the database's URL by way of the proxy.
+// URL returns the database's URL by way of the proxy.
 func (g *Postgres) URL() string { return g.through(g.original) }
 
 // CutAtCommit cuts the connection at the commit of the first transaction in which a statement was executed whose text

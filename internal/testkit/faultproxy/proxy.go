@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// startAttempts bounds how often a port that was taken in the meantime is replaced.
+	// startAttempts bounds the replacements of a port that was taken in the meantime.
 	startAttempts = 5
-	// listenPatience is how long the proxy waits for its own port after Refuse(false).
+	// listenPatience bounds the proxy's wait for its own port after Refuse(false).
 	listenPatience = 10 * time.Second
 	listenInterval = 10 * time.Millisecond
 )
@@ -81,17 +81,17 @@ func (p *Proxy) begin() {
 	p.t.Cleanup(p.close)
 }
 
-// Addr is the host and port that clients connect to.
+// Addr returns the host and port that clients connect to.
 func (p *Proxy) Addr() string { return p.address.String() }
 
-// through is an address with the proxy in the place of its server.
+// through returns an address with the proxy in the place of its server.
 func (p *Proxy) through(address *url.URL) string {
 	changed := *address
 	changed.Host = p.Addr()
 	return changed.String()
 }
 
-// Retarget sends new connections to another host and port. Those there are stay where they are: Cut moves them.
+// Retarget sends new connections to another host and port. Present ones stay where they are: Cut moves them.
 func (p *Proxy) Retarget(target string) {
 	p.t.Helper()
 	if _, _, err := net.SplitHostPort(target); err != nil {

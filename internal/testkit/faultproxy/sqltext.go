@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// control is what a statement does to the transaction.
+// control is a statement's effect on the transaction.
 type control int
 
 const (
@@ -89,7 +89,7 @@ func appendStatement(parts []string, sql string) []string {
 	return append(parts, sql)
 }
 
-// skipToken returns where the next token begins.
+// skipToken returns the start of the next token.
 func skipToken(text string, i int) int {
 	if end := skipComment(text, i); end > i {
 		return end

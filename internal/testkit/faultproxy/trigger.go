@@ -52,7 +52,7 @@ func (t *Trigger) fire() {
 	close(t.fired)
 }
 
-// done says that the trigger will not strike any more.
+// done reports whether the trigger will not strike any more.
 func (t *Trigger) done() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +64,7 @@ func (t *Trigger) done() bool {
 	}
 }
 
-// armed are triggers with what each waits for.
+// armed are triggers with their rules.
 type armed[rule any] struct {
 	mu   sync.Mutex
 	list []armedTrigger[rule]
@@ -83,7 +83,7 @@ func (a *armed[rule]) add(r rule) *Trigger {
 	return t
 }
 
-// none says that there is nothing to claim.
+// none reports whether there is nothing to claim.
 func (a *armed[rule]) none() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package leaks says which goroutines may be left after the tests of a package: those that cannot be ended from here.
+// Package leaks lists the goroutines that may be left after the tests of a package: those that cannot be ended from here.
 //
 // # Model
 //

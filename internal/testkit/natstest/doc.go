@@ -16,6 +16,6 @@
 //
 // # Failure handling
 //
-// What cannot start fails the test with the reason. Nodes can be stopped and restarted only inside the test
-// process: Cluster skips the test on containers.
+// A server that cannot start fails the test with the reason. Nodes can be stopped and restarted only inside
+// the test process: Cluster skips the test on containers.
 package natstest

@@ -23,7 +23,7 @@ const (
 	reconnectWait  = 20 * time.Millisecond
 	// codeStoreFailed is the server's code for a stream whose files cannot be made.
 	codeStoreFailed = 10049
-	// codeNoPeers is that for a stream with too few servers to lie on.
+	// codeNoPeers is the code for a stream with too few servers to lie on.
 	codeNoPeers = 10005
 	// StreamName is the name of the stream that Stream creates.
 	StreamName = "EVENTS"
@@ -66,7 +66,7 @@ func StartWith(t testing.TB, config localnats.Config) *Server {
 	return &Server{url: cluster.URL(), cluster: cluster}
 }
 
-// URL lists the client addresses of all nodes, separated by commas.
+// URL returns the client addresses of all nodes, separated by commas.
 func (s *Server) URL() string { return s.url }
 
 // Cluster gives access to the nodes, to stop and restart them. On containers it skips the test.
@@ -164,8 +164,8 @@ func createStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 	return js.CreateStream(ctx, config)
 }
 
-// passing tells whether it is worth asking again: a server may still be removing the files of a stream of that name, a
-// cluster holding an election or taking a server for gone that is there again.
+// passing reports whether it is worth asking again: a server may still be removing the files of a stream of that name, a cluster holding an
+// election or taking a server for gone that is there again.
 func passing(err error) bool {
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return refused.ErrorCode == codeStoreFailed || refused.ErrorCode == codeNoPeers || refused.Code == http.StatusServiceUnavailable
@@ -173,7 +173,7 @@ func passing(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-// StreamConfig is the configuration that Stream starts from.
+// StreamConfig returns the configuration that Stream starts from.
 func StreamConfig(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:               StreamName,

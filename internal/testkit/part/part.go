@@ -9,7 +9,7 @@ import (
 // Variable names the part to run, such as 2/3.
 const Variable = "POSTRIDER_PART"
 
-// Has tells whether the name is in the part that the environment asks for.
+// Has reports whether the name is in the part that the environment asks for.
 func Has(name string) bool { return has(os.Getenv(Variable), name) }
 
 func has(value, name string) bool {

@@ -48,10 +48,10 @@ func NewClock(t testing.TB) *Clock {
 	return c
 }
 
-// HasClock reports that this machine can move a server's clock.
+// HasClock reports whether this machine can move a server's clock.
 func HasClock() bool { return library() != "" }
 
-// library is the path of libfaketime; empty: it is not installed.
+// library returns the path of libfaketime; empty: it is not installed.
 func library() string {
 	for _, pattern := range []string{"/usr/lib/*/faketime/libfaketime.so.1", "/usr/lib*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
@@ -61,7 +61,7 @@ func library() string {
 	return ""
 }
 
-// Environment is what a program needs to have this clock, as "NAME=value".
+// Environment returns the variables of a program with this clock, as "NAME=value".
 func (c *Clock) Environment() []string {
 	return []string{
 		"LD_PRELOAD=" + library(), "FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1",

@@ -24,7 +24,7 @@ const (
 	defaultImage  = "postrider-test/postgres:latest"
 )
 
-// portAttempts bounds how often a port that was taken in the meantime is replaced.
+// portAttempts bounds the replacements of a port that was taken in the meantime.
 const portAttempts = 5
 
 // startContainer starts a server with the same settings as a private temporary one.

@@ -138,12 +138,12 @@ func createDatabase(ctx context.Context, server, name, from string) (string, err
 	return address, err
 }
 
-// closed takes from a new database what PostgreSQL 14 alone gives to everybody.
+// closed revokes the rights on a new database that PostgreSQL 14 alone gives to everybody.
 const closed = `DO $$BEGIN IF NOT pg_is_in_recovery() THEN REVOKE CREATE ON SCHEMA public FROM PUBLIC; END IF; END$$`
 
 const emptyTemplate = "template0"
 
-// unknownOption is what PostgreSQL 14 says of STRATEGY.
+// unknownOption is PostgreSQL 14's answer to STRATEGY.
 const unknownOption = "42601"
 
 func dropDatabase(ctx context.Context, server, name string) error {

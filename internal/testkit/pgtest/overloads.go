@@ -69,7 +69,7 @@ func PlantOverloads(t testing.TB, conn *pgx.Conn, prefix string) []string {
 	return names
 }
 
-// strangers are lists of arguments that could be taken for those given.
+// strangers returns lists of arguments that could be taken for those given.
 func strangers(types []string, defaults int) (lists [][]string) {
 	add := func(list []string) {
 		if len(list) > 0 && !slices.ContainsFunc(lists, func(known []string) bool { return slices.Equal(known, list) }) {
@@ -111,7 +111,7 @@ func createRole(t testing.TB, conn *pgx.Conn, name string) {
 	}
 }
 
-// Called returns which functions the transaction has called so far, if it set track_functions to all; those put in line are not counted.
+// Called returns the functions that the transaction has called so far, if it set track_functions to all; those put in line are not counted.
 func Called(t testing.TB, conn *pgx.Conn) (names []string) {
 	t.Helper()
 	err := conn.QueryRow(t.Context(), `SELECT coalesce(array_agg(DISTINCT funcname::text), '{}') FROM pg_stat_xact_user_functions`).Scan(&names)
@@ -121,8 +121,8 @@ func Called(t testing.TB, conn *pgx.Conn) (names []string) {
 	return names
 }
 
-// CheckStatements has the server plan each statement of the file, which names schema "public", that calls a function whose name begins
-// so, as a role that may run ours and none that was planted.
+// CheckStatements makes the server plan the statements of the file that call a function whose name begins so. Its role may run ours and no
+// planted one; the file names schema "public".
 func CheckStatements(t testing.TB, conn *pgx.Conn, prefix, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -160,7 +160,7 @@ func CheckStatements(t testing.TB, conn *pgx.Conn, prefix, file string) {
 	}
 }
 
-// plan has the server decide which functions a statement means, and whether the session may run them.
+// plan makes the server resolve a statement's functions, and check the session's right to run them.
 func plan(ctx context.Context, conn *pgx.Conn, statement string) error {
 	prepared, err := conn.Prepare(ctx, "", statement)
 	if err != nil {

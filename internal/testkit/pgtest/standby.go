@@ -13,13 +13,13 @@ import (
 	"github.com/postrider/postrider/internal/localpg"
 )
 
-// Standby is a copy of a server's files, as a standby has them that lags behind from now on.
+// Standby is a copy of a server's files, like those of a standby that lags behind from now on.
 type Standby struct {
 	server *localpg.Server
 	folder string
 }
 
-// NewStandby kills a server of Server's, copies it, and starts it again, with what was committed until it was killed.
+// NewStandby kills a server of Server's, copies it, and starts it again, with all commits until the kill.
 func NewStandby(t testing.TB, server *localpg.Server) Standby {
 	t.Helper()
 	s := Standby{server, filepath.Join(filepath.Dir(server.DataDir()), "standby")}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Time is the processor time of this process, of user and system.
+// Time returns the processor time of this process, of user and system.
 func Time(tb testing.TB) time.Duration {
 	tb.Helper()
 	var usage syscall.Rusage
