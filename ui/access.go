@@ -49,7 +49,7 @@ type Auth struct {
 	// Tokens may be sent as "Authorization: Bearer …".
 	Tokens []Token
 	// ProxyHeader is the header in which a proxy passes on the name of the user whom it authenticated, for instance "X-Forwarded-User". It
-	// needs TrustedProxies. The proxy must set it on every request, replacing what the client sent: a request with two of them, or from
+	// needs TrustedProxies. The proxy must set it on every request, replacing the client's: a request with two of them, or from
 	// another address, is refused with 403. A request without it may use Users and Tokens. Defaults to none.
 	ProxyHeader string
 	// TrustedProxies are the addresses whose ProxyHeader is believed.

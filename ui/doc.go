@@ -16,13 +16,13 @@
 //	/partitions/{n}      one partition's story
 //	/partitions/resize   how many there are, and how far a change is; /partitions/resize/confirm counts and asks
 //	/messages            the list under its filters, and /messages/{sequence or id}
-//	/messages/causes     dead messages by what they died of
+//	/messages/causes     dead messages by cause
 //	/messages/confirm    asks before messages are changed
-//	/streams?stream={id} one stream's events and what became of each
+//	/streams?stream={id} one stream's events, each with its outcome
 //	/topics              rate, oldest age and dead by topic and by type
 //	/workers/{id}/drain  asks before a worker is drained
 //	/replays             replays and how far they are; /replays/confirm counts and asks, /replays/{n}/cancel asks before one is ended
-//	/audit               what operators did
+//	/audit               the acts of operators
 //	/actions/            where the pages' forms are posted
 //	/healthz             200 while the process serves
 //	/readyz              200, or 503 and a reason
@@ -44,7 +44,7 @@
 //     never logged.
 //   - Liveness asks nobody: an outage of the database must not kill processes. Readiness asks Options.Ready.
 //   - Credentials are compared in constant time, at most twenty wrong ones at once of one user from one address, and never logged. Query
-//     strings, which may hold what a user typed, are not logged either.
+//     strings, which may hold a user's text, are not logged either.
 //   - The connections of a [Server] are bounded; waiting ones give way to new ones, so that probes get through.
 //   - No list is read to its end on a request's path: it is searched for some milliseconds, and the answer says how far.
 //

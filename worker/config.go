@@ -63,7 +63,7 @@ type Config struct {
 	// 24 h. Metrics and status show the result. The role needs EXECUTE on outbox_append_batch. Defaults to 0: never.
 	Canary time.Duration
 	// Audit is the time within which one worker of the cluster finds losses in the stream's middle; 10 s to 720 h. Delivery.Lost decides
-	// what follows. Defaults to 0: never.
+	// on the reaction. Defaults to 0: never.
 	Audit time.Duration
 	// Alone makes the worker deliver all partitions without coordination; Run fails beside other workers.
 	Alone bool

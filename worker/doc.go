@@ -2,7 +2,7 @@
 //
 // # Model
 //
-// New opens what a worker needs, and checks that the database's tables and the stream fit:
+// New opens the parts of a worker, and checks that the database's tables and the stream fit:
 //
 //	pools: control (heartbeats, leases, probes), delivery, operator where there is a monitor, audit where there is one
 //	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced

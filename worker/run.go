@@ -85,7 +85,7 @@ func (w *Worker) runAlone(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stopDraining := context.AfterFunc(ctx, func() { // a stop waits for what is in flight, not for whole batches
+	stopDraining := context.AfterFunc(ctx, func() { // a stop waits for events in flight, not for whole batches
 		for _, l := range leases {
 			l.Drain()
 		}

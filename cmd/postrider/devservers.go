@@ -126,7 +126,7 @@ func (d *dev) startPostgres(ctx context.Context) error {
 	cfg := localpg.Config{Logger: d.log, Port: d.ports.Postgres, Settings: map[string]string{"wal_level": "logical"}}
 	if d.cmd.DataDir != "" {
 		// The server's user must be able to enter the folder.
-		if err := os.MkdirAll(d.cmd.DataDir, 0o755); err != nil { // what lies inside is closed
+		if err := os.MkdirAll(d.cmd.DataDir, 0o755); err != nil { // the folders inside are closed
 			return fmt.Errorf("--data-dir: %w", err)
 		}
 		cfg.DataDir = filepath.Join(d.cmd.DataDir, "postgres")

@@ -15,6 +15,6 @@
 //
 // # Failure handling
 //
-// The exit status is 2 for settings that cannot be used, which are named, and 1 for everything else. What was measured
-// before an interruption or a failure is shown.
+// The exit status is 2 for unusable settings, which are named, and 1 for other failures. Cases measured before an
+// interruption or a failure are shown.
 package main

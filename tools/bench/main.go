@@ -23,7 +23,7 @@ const (
 	exitRefused = 2
 )
 
-// errRefused marks that the settings, not the work, were wrong.
+// errRefused marks an error of the settings, not of the work.
 var errRefused = errors.New("refused")
 
 // cli is the command line.
@@ -78,7 +78,7 @@ func main() {
 	os.Exit(code)
 }
 
-// runPart is what the benchmark starts; it talks with the process that started it.
+// runPart runs a child of the benchmark, which talks with its parent.
 func runPart(ctx context.Context, name string, input io.Reader, stdout, stderr io.Writer) int {
 	if err := measure.RunPart(ctx, name, input, stdout, slog.New(slog.NewTextHandler(stderr, nil))); err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
@@ -90,7 +90,7 @@ func runPart(ctx context.Context, name string, input io.Reader, stdout, stderr i
 // exit carries an exit status out of the parser.
 type exit int
 
-// run is main without the process: tests call it.
+// run is main for tests, too.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	var c cli
 	parser, err := kong.New(&c,
@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		fmt.Fprintln(stderr, "bench:", err)
 		return exitFailed
 	}
-	defer func() { // --help ends the parser in its middle
+	defer func() { // --help ends the parser by a panic
 		if e, ok := recover().(exit); ok {
 			code = int(e)
 		}
@@ -125,7 +125,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	return code
 }
 
-// measure shows what it has also when it is interrupted.
+// measure shows its results even after an interruption.
 func (c *cli) measure(ctx context.Context, stdout, stderr io.Writer) error {
 	if c.List {
 		listScenarios(stdout)
@@ -152,7 +152,7 @@ func (c *cli) measure(ctx context.Context, stdout, stderr io.Writer) error {
 
 func (c *cli) config(stderr io.Writer) measure.Config {
 	repeats := c.Repeats
-	switch repeats { // the zero of the configuration is its default
+	switch repeats { // the configuration's zero means its default
 	case -1:
 		repeats = 0
 	case 0:
@@ -165,7 +165,7 @@ func (c *cli) config(stderr io.Writer) measure.Config {
 	}
 }
 
-// logger is quiet by default: the progress says what happens.
+// logger is quiet by default: the progress reports.
 func (c *cli) logger(stderr io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.LogLevel)) // the parser allows only known levels

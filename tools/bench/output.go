@@ -62,7 +62,7 @@ func (c *cli) write(stdout io.Writer, report *measure.Report) error {
 	return nil
 }
 
-// readReport reads what --json wrote, and keeps of its scenarios those of only, or all.
+// readReport reads a report of --json, and keeps its scenarios in only, or all.
 func readReport(name string, only []string) (*measure.Report, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -118,7 +118,7 @@ func show(out io.Writer, report *measure.Report) {
 	}
 }
 
-// cell is a median, with its spread in the main column.
+// cell returns a median, with its spread in the main column.
 func cell(c *measure.CaseResult, name string, spread bool) string {
 	v, found := c.Values[name]
 	switch {

@@ -13,6 +13,6 @@
 //
 // # Failure handling
 //
-// What differs is shown with schema, document, both answers and the seed. The one difference that is meant is the dot of a pattern, which in
-// SQL matches ends of lines: the other validator is told so.
+// Differences are shown with schema, document, both answers and the seed. One difference is intended: the dot of a pattern matches ends of
+// lines in SQL, and the other validator is configured for that.
 package contracts

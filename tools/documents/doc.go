@@ -1,4 +1,4 @@
-// Package documents renders the pages for people and looks at the outcome.
+// Package documents renders the pages for people and checks the outcome.
 //
 // # Model
 //

@@ -16,7 +16,7 @@
 // kept in the folder that -servers names, and fetched once.
 //
 // TestRolling has workers of an earlier build replaced one by one by those of this one, and back. One of each build is killed, so that
-// both have to find in the stream what the other one had under way.
+// both have to find the other's messages under way in the stream.
 //
 // # Invariants
 //
@@ -27,7 +27,7 @@
 //
 // # Failure handling
 //
-// A program that is missing here is named, and what cannot be fetched, with what npm or go said. A folder with half a server
+// Missing programs are named, and failed fetches, with the text of npm or go. A folder with half a server
 // is not taken for one: it gets its name when it is complete. A cell that fails is printed as such, the others are tried, and the documents
 // stay as they are.
 package main

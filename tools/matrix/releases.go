@@ -10,12 +10,12 @@ type postgres struct {
 
 // broker is a release of nats-server.
 type broker struct {
-	line    string // as people name it
+	line    string // its name for people
 	version string
-	batches bool // it knows atomic batches
+	batches bool // it supports atomic batches
 }
 
-// databases are the releases that the schema allows, oldest first.
+// databases returns the releases that the schema allows, oldest first.
 func databases() []postgres {
 	return []postgres{
 		{14, "14.23.0-beta.17"}, {15, "15.18.0-beta.17"}, {16, "16.14.0-beta.17"}, {17, "17.10.0-beta.17"}, {18, "18.4.0-beta.17"},
@@ -44,7 +44,7 @@ func (c cell) String() string {
 	return name
 }
 
-// storing is how messages are stored there.
+// storing returns the way of storing messages there.
 func (c cell) storing() string {
 	if c.broker.batches {
 		return "batches"
@@ -52,7 +52,7 @@ func (c cell) storing() string {
 	return "one by one"
 }
 
-// row is the cells of a release of PostgreSQL.
+// row returns the cells of a release of PostgreSQL.
 func row(database postgres) (cells []cell) {
 	all := brokers()
 	for _, b := range all {
@@ -68,7 +68,7 @@ func cells() (all []cell) {
 	return all
 }
 
-// corners are the oldest and the newest of both, and the oldest that refuses its functions.
+// corners returns the oldest and the newest of both, and the oldest that refuses its functions.
 func corners() []cell {
 	d, b := databases(), brokers()
 	oldest := cell{database: d[0], broker: b[0]}

@@ -14,19 +14,19 @@ import (
 // servers is a folder of releases.
 type servers string
 
-// programs is where initdb and postgres are.
+// programs returns the folder of initdb and postgres.
 func (s servers) programs(d postgres) string {
 	return filepath.Join(string(s), "postgresql-"+d.packaged, "native", "bin")
 }
 
-// program is nats-server.
+// program returns the path of nats-server.
 func (s servers) program(b broker) string {
 	return filepath.Join(string(s), "nats-server-"+b.version, "nats-server")
 }
 
 var errMissing = errors.New("missing")
 
-// fetch gets what is not there yet.
+// fetch gets the missing releases.
 func (s servers) fetch(ctx context.Context, cells []cell) error {
 	if err := os.MkdirAll(string(s), 0o755); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s servers) fetchBroker(ctx context.Context, b broker) error {
 	})
 }
 
-// complete makes a folder of that name when all that belongs into it is there.
+// complete makes a folder of that name once fill has completed it.
 func (s servers) complete(name string, fill func(folder string) error) error {
 	folder, err := filepath.Abs(filepath.Join(string(s), name))
 	if err != nil {
@@ -102,7 +102,7 @@ func (s servers) complete(name string, fill func(folder string) error) error {
 	return os.Rename(partial, folder)
 }
 
-// run runs a program in a folder and returns its output. What it says goes into the error.
+// run runs a program in a folder and returns its output. Its error has the program's text.
 func run(ctx context.Context, folder string, environment []string, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), environment...)

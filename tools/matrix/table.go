@@ -14,7 +14,7 @@ const (
 	tableEnd   = "<!-- end -->\n"
 )
 
-// table is all cells in Markdown, a row for each release of PostgreSQL.
+// table returns all cells in Markdown, a row for each release of PostgreSQL.
 func table(say func(cell) string) string {
 	var text strings.Builder
 	text.WriteString("| PostgreSQL |")
@@ -39,7 +39,7 @@ func table(say func(cell) string) string {
 
 var errNoTable = errors.New("has no place for the table")
 
-// written returns the table that a page has, and the page around it.
+// written returns a page's table, and the page around it.
 func written(name string) (before, table, after string, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

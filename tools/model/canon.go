@@ -7,9 +7,9 @@ import (
 	"github.com/postrider/postrider/tools/model/search"
 )
 
-// Key implements search.System. It writes two states alike if they differ only in what no step can tell apart:
+// Key implements search.System. It writes two states alike if no step can tell them apart. They may differ in:
 //
-//   - which worker is which, unless a failover may give one epoch to two of them, or marks compare owners alone: else
+//   - the names of workers, unless a failover may give one epoch to two of them, or marks compare owners alone: else
 //     comparing owner and epoch is comparing epochs.
 //   - the name of a takeover, unless its worker may still have to know its fence.
 //   - requests in the network that can only be refused: the stream is past their expectation, or the lease row past their
@@ -50,7 +50,7 @@ func (x *system) Key(s *State, key []byte) []byte {
 	return c.key
 }
 
-// canon is a key that is being written.
+// canon is a key in the making.
 type canon struct {
 	*system
 
@@ -106,8 +106,8 @@ func (c *canon) late() {
 	}
 }
 
-// idle reports whether the arrival of the request can never change anything any more. What is marked does not come back
-// without a crash, which ends all marks under way.
+// idle reports whether the arrival of the request can change nothing any more. A marked row does not come back without a
+// crash, which ends all marks under way.
 func (c *canon) idle(r Request) bool {
 	m, d := r.Record, c.state.Database
 	if m.Kind != Mark {

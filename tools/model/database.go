@@ -15,7 +15,7 @@ func (d *Database) acquire(owner uint8) (ok bool) {
 	return true
 }
 
-// holds tells whether that is the lease.
+// holds reports whether that is the lease.
 func (d *Database) holds(owner, epoch uint8) bool { return d.Owner == owner && d.Epoch == epoch }
 
 // raise has the next lease lie above an epoch that the stream knows, and gives this one back.
@@ -25,7 +25,7 @@ func (d *Database) raise(owner, epoch, above uint8) {
 	}
 }
 
-// mark settles what the request holds, and moves F with it.
+// mark settles the request's events, and moves F with them.
 func (x *system) mark(d *Database, m Message) (ok bool) {
 	mine := d.holds(m.Owner, m.Epoch)
 	if !mine && (!x.MarkWithoutEpoch || d.Owner != m.Owner) || x.behind(d.Partition, m.From) {
@@ -49,7 +49,7 @@ func (p Partition) waiting() Set {
 	return p.Ready &^ search.UpTo(p.Delivered)
 }
 
-// behind tells whether the partition lacks a mark that somebody knows.
+// behind reports whether the partition lacks a mark that somebody knows.
 func (x *system) behind(p Partition, known Progress) bool {
 	return p.Fence < known.Fence || p.Parks < known.Parks && !x.CompareFence
 }
@@ -95,8 +95,8 @@ func (x *system) reclaim(s *State) {
 	}
 }
 
-// flush: what commits synchronously is durable, and with it whatever was committed before. A standby that lags behind
-// waits for nothing.
+// flush: synchronous commits are durable, and with them all earlier ones. A standby that lags behind waits for
+// nothing.
 func (x *system) flush(n *State) {
 	if !x.Lagging {
 		n.Database.Durable = n.Database.Partition
@@ -111,8 +111,8 @@ func (x *system) time(s *State) {
 	}
 }
 
-// crash: what was committed becomes durable in its order, a while later. A crash of the primary, or a failover, forgets
-// what is not, and ends every session with the marks that it has under way. A worker notices, unless it compares instead.
+// crash: commits become durable in their order, a while later. A crash of the primary, or a failover, forgets the others,
+// and ends every session with its marks under way. A worker notices, unless it compares instead.
 // Before it reads F there is nothing to notice.
 func (x *system) crash(s *State) {
 	if !x.Crashes {

@@ -1,6 +1,6 @@
 // Package model checks the protocol of publishing by visiting every state that a small system can reach: lease,
 // fence, takeover, publish and late marks of one partition. No program imports it; `go -C tools test ./model` runs it.
-// README.md tells what was checked and found.
+// README.md has the results.
 //
 // # Model
 //
@@ -10,10 +10,10 @@
 //	database.go  the lease row, the rows of the outbox, asynchronous commits, crashes and failovers
 //	network.go   answers that get lost, bytes that arrive late, reads that are stale
 //	protocol.go  the precautions, one switch each to leave it out
-//	invariant.go what must hold in every state
-//	explore.go   bounds of the search (package search); canon.go: which states count as the same; trace.go: counterexamples
+//	invariant.go the promises that every state keeps
+//	explore.go   bounds of the search (package search); canon.go: states that count as the same; trace.go: counterexamples
 //
-// A State is a value. A step copies it, changes the copy and emits it. Whatever can happen is a step: a worker may be
+// A State is a value. A step copies it, changes the copy and emits it. Each possible happening is a step: a worker may be
 // paused before any of its steps for any time, and may crash there; a lease may run out at any moment.
 //
 // # Invariants

@@ -12,7 +12,7 @@ import (
 type Config struct {
 	Workers      uint8 // 1 to 3
 	Events       uint8 // 1 to 5, in order
-	Fail         Set   // those of them that may fail, any number of times
+	Fail         Set   // the events that may fail, any number of times
 	Claim        uint8 // most rows read at once, besides parked ones
 	Acquisitions uint8 // of the lease, 1 to 5
 	Takes        uint8 // takeovers under one lease, 1 to 3
@@ -23,9 +23,9 @@ type Config struct {
 	Reclaim      bool  // rows that the cursor has passed are deleted, at any time
 	Singles      bool  // a worker may store its batch message by message
 	Torn         bool  // the broker may store the first messages of a batch alone, and give no answer
-	Compare      bool  // workers notice no crash, but marks and claims compare how far the marks are with what the worker knows
+	Compare      bool  // workers notice no crash, but marks and claims compare the marks' progress with the worker's
 	Progress     bool  // look for states from which the work cannot be finished; takes memory for every step
-	MaxStates    int   // go no further when there are more; 0: no limit
+	MaxStates    int   // the search ends beyond it; 0: no limit
 }
 
 // ErrConfig is in every error about a Config.
@@ -56,7 +56,7 @@ func (x *system) Initial() State {
 	return State{Database: Database{Partition: p, Durable: p}}
 }
 
-// Result is what an exploration found.
+// Result holds the findings of an exploration.
 type Result = search.Result[State, Note]
 
 // Explore visits every state, the nearest first.
@@ -75,7 +75,7 @@ func (c Config) options() search.Options {
 	return options
 }
 
-// Finished implements search.System: every event is in the stream, and no crash brings any work back.
+// Finished implements search.System: every event is in the stream, and no crash brings work back.
 func (x *system) Finished(s *State) bool {
 	return s.Database.Durable.waiting()|s.Database.Durable.Parked == 0 && s.Stream.stored() == search.UpTo(x.Events)
 }

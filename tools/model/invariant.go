@@ -2,7 +2,7 @@ package model
 
 import "github.com/postrider/postrider/tools/model/search"
 
-// The invariants, in the order in which they are looked at, and CanFinish, which is about ways and not about single states.
+// The invariants, in the order of their checks, and CanFinish, which concerns ways and not single states.
 const (
 	NoDuplicate = "P4: no event is in the stream twice"
 	InStream    = "P2: the events of one stream ascend"
@@ -72,7 +72,7 @@ func (x *system) nothingLost(s *State) bool {
 	return search.UpTo(x.Events)&^s.Stream.stored()&^s.Database.Partition.waiting()&^s.Database.Parked == 0
 }
 
-// placed: what a worker is about to mark lies in the stream, up to the record that it takes for the last one, or in its batch. Its
+// placed: events that a worker is about to mark lie in the stream, up to the record that it takes for the last, or in its batch. Their
 // position is part of the published history.
 func placed(s *State) bool {
 	for _, me := range s.Workers {

@@ -2,15 +2,15 @@ package model
 
 import "github.com/postrider/postrider/tools/model/search"
 
-// reaction says what the sender of a write makes of the answer, or of there being none.
+// reaction changes the sender of a write by the answer, or by its absence.
 type reaction struct {
 	stored  func(me *Worker, sequence uint8)
 	refused func(me *Worker)
 	unknown func(me *Worker)
 }
 
-// send emits what can become of a write to the stream: it arrives and is answered; it arrives and the answer is lost; the
-// network holds it, and the sender gives up waiting. What the network never lets go has never arrived.
+// send emits each outcome of a write to the stream: it arrives and is answered; it arrives and the answer is lost; the
+// network holds it, and the sender gives up waiting. A write that the network never releases has never arrived.
 func (x *system) send(s *State, w uint8, r Request, then reaction) {
 	n := *s
 	answer, sequence := n.write(r)
@@ -100,8 +100,8 @@ func (x *system) deliver(s *State) {
 	}
 }
 
-// read calls see with everything that a read of the last record may return: the last one or, from a server that does
-// not know better, any earlier one, including none.
+// read calls see with each possible result of a read of the last record: the last one or, from a server that lags, any
+// earlier one, including none.
 func (x *system) read(s *State, see func(rec Message, sequence uint8, did string)) {
 	rec, sequence := s.Stream.last()
 	see(rec, sequence, "reads")

@@ -1,6 +1,6 @@
 package model
 
-// Protocol is what the workers follow. The zero value is Postrider's; each field leaves one precaution out.
+// Protocol is the workers' protocol. The zero value is Postrider's; each field leaves one precaution out.
 type Protocol struct {
 	// NoExpectation: batches carry no Nats-Expected-Last-Subject-Sequence.
 	NoExpectation bool
@@ -29,19 +29,19 @@ type Protocol struct {
 	SendAgain bool
 	// NoClosing: messages that were stored one by one count as published, and no record names them behind.
 	NoClosing bool
-	// SkipAnnounced: a takeover does not look for what was announced.
+	// SkipAnnounced: a takeover does not look for announced messages.
 	SkipAnnounced bool
 	// MeetFirst: it looks before it writes its fence.
 	MeetFirst bool
 	// FenceForgets: its fence does not say that something was announced and not closed.
 	FenceForgets bool
 
-	// TrustRecords, with Config.Torn: what a batch's record names counts as stored.
+	// TrustRecords, with Config.Torn: the events that a batch's record names count as stored.
 	TrustRecords bool
 	// AcceptTorn: so does one's own batch, of which a read shows the record.
 	AcceptTorn bool
 
-	// LastRecordOnly: a takeover marks what the last watermark names, and nothing of the ones before it.
+	// LastRecordOnly: a takeover marks the events of the last watermark, and none of earlier ones.
 	LastRecordOnly bool
 	// WalkFirst: a takeover walks the records before it writes its fence.
 	WalkFirst bool
@@ -52,9 +52,9 @@ type Protocol struct {
 
 	// MarkInTheAir: a late mark holds the batch that is in the air, too.
 	MarkInTheAir bool
-	// MarkInParts: a mark holds some of what is published and not marked, or none, and moves F as if it held all.
+	// MarkInParts: a mark holds some published and unmarked events, or none, and moves F as if it held all.
 	MarkInParts bool
-	// TrustMark: a mark without an answer counts as made, so that later ones do not hold what it held.
+	// TrustMark: a mark without an answer counts as made, so that later ones do not hold its events.
 	TrustMark bool
 	// MarkWithoutEpoch: a mark compares the owner alone.
 	MarkWithoutEpoch bool
@@ -83,11 +83,11 @@ type Protocol struct {
 	ParkAgain bool
 	// WalkUnparked, with Config.Cursor: the walk parks none of the rows that no record names.
 	WalkUnparked bool
-	// ReclaimAhead, with Config.Cursor: rows are reclaimed up to what the worker is through with, not up to the committed cursor.
+	// ReclaimAhead, with Config.Cursor: rows are reclaimed up to the worker's own progress, not up to the committed cursor.
 	ReclaimAhead bool
 
 	// CompareFence, with Config.Compare: F alone is compared, which a mark that parks may not move.
 	CompareFence bool
-	// ForgetSeen, with Config.Compare: what a claim has seen does not count as known.
+	// ForgetSeen, with Config.Compare: marks that a claim has seen do not count as known.
 	ForgetSeen bool
 }

@@ -17,7 +17,7 @@ func (x *system) announce(s *State, w uint8) {
 // lost: nothing is sent again that may be stored.
 func lost(me *Worker) { me.At = Lost }
 
-// step: send the next event expecting S, which is where the announcement lies.
+// step: send the next event expecting S, the announcement's position.
 func (x *system) sendSingle(s *State, w uint8) {
 	me := s.Workers[w]
 	next := (me.Publish &^ me.Sent).First(1)
@@ -47,7 +47,7 @@ func (x *system) closeSingles(s *State, w uint8) {
 	x.send(s, w, Request{Record: rec, Expect: me.Expect}, reaction{stored: x.closed, refused: lost, unknown: lost})
 }
 
-// closed: all that was announced is in the stream, and named behind.
+// closed: all announced events are in the stream, and named behind.
 func (x *system) closed(me *Worker, sequence uint8) {
 	me.Sent = 0
 	x.stored(me, sequence)

@@ -13,7 +13,7 @@ const (
 // Set is a set of events.
 type Set = search.Set
 
-// Kind says what a message of the stream, or a request, is.
+// Kind is that of a message of the stream, or of a request.
 type Kind uint8
 
 // The kinds. Batch, Watermark, Fence and Announcement are control records on the partition's fence subject.
@@ -32,14 +32,14 @@ type Message struct {
 	Kind   Kind
 	Epoch  uint8 // of the lease that it was written under
 	Owner  uint8 // worker 1, 2, …
-	Take   uint8 // of a fence: which takeover wrote it
-	After  uint8 // of a fence: where the announcement lies that nothing had closed
-	Events Set   // of an event: itself; of a record: what it names; of a mark: what is published
+	Take   uint8 // of a fence: its takeover
+	After  uint8 // of a fence: the position of the announcement that nothing had closed
+	Events Set   // of an event: itself; of a record: the named ones; of a mark: the published ones
 
 	// Of a mark:
-	Passed  Set      // what is to be parked
-	Retried Set      // those of Events that were parked when they were claimed
-	Upto    uint8    // where the last record lies that it covers
+	Passed  Set      // events to park
+	Retried Set      // those of Events claimed while parked
+	Upto    uint8    // the position of the last record that it covers
 	From    Progress // the marks that it goes on from, see Config.Compare
 }
 
@@ -52,13 +52,13 @@ type Stream struct {
 	Len uint8
 }
 
-// Progress is how far the marks of a partition are.
+// Progress is the progress of a partition's marks.
 type Progress struct {
 	Fence uint8 // F: all that the records up to this position name is marked
-	Parks uint8 // how many marks have parked anything
+	Parks uint8 // the number of marks that parked a row
 }
 
-// Partition is what the database keeps of the partition.
+// Partition holds the partition's state in the database.
 type Partition struct {
 	Progress
 
@@ -68,7 +68,7 @@ type Partition struct {
 	Parked       Set   // rows that were passed: to be published later
 }
 
-// Database is the primary, and what a crash leaves of it or a failover finds.
+// Database is the primary, with the state that survives a crash or failover.
 type Database struct {
 	Partition
 
@@ -77,7 +77,7 @@ type Database struct {
 	Trespassed bool // a write under a lost lease has changed something; only the invariant looks at it
 }
 
-// Place is where in its program a worker stands: takeover.go and worker.go have one function for each.
+// Place is a worker's place in its program: takeover.go and worker.go have one function for each.
 type Place uint8
 
 // The places, in the order in which an undisturbed worker passes them.
@@ -85,13 +85,13 @@ const (
 	Idle          Place = iota // no lease, no memory
 	ReadRecord                 // takeover: read the last record
 	WriteFence                 // takeover: write the fence
-	MeetAnnounced              // takeover: find what was announced and stored, and close it
+	MeetAnnounced              // takeover: find announced and stored messages, and close them
 	WalkRecords                // takeover: read the records behind F
 	MarkRows                   // nothing is claimed before this mark
 	ClaimRows                  // no batch is in the air
 	SendBatch                  // publish the claim
-	ReadBack                   // the expectation was refused: find out why
-	SendSingle                 // publish the next message of what was announced
+	ReadBack                   // the expectation was refused: find the reason
+	SendSingle                 // publish the next announced message
 	CloseSingles               // write the record that names them
 	Lost                       // something may be stored that nothing names: the partition has to be taken anew
 )
@@ -102,15 +102,15 @@ type Worker struct {
 	Epoch   uint8    // e: of its lease
 	Takes   uint8    // how many times it took the partition under this lease
 	Take    uint8    // the name of its latest takeover, which no other has
-	Expect  uint8    // S: where the last record lies, as far as it knows
-	After   uint8    // where the announcement lies that its takeover has to close
+	Expect  uint8    // S: the last record's position, as far as it knows
+	After   uint8    // the position of the announcement that its takeover has to close
 	Publish Set      // the events of the batch in the air
-	Sent    Set      // those of Publish that were stored one by one; of a variant, what it has met
+	Sent    Set      // those of Publish stored one by one; of a variant, those it has met
 	Retried Set      // those of Publish and Pending that were claimed from the parking place
 	Pending Set      // published, and not known to be marked
 	Passed  Set      // passed by the latest claim or the walk, and not known to be parked
 	Cursor  uint8    // the highest event that it has claimed since the takeover
-	Marked  Progress // how far the marks are that it knows of; only Config.Compare and a variant need it
+	Marked  Progress // progress of the marks that it knows; only Config.Compare and a variant need it
 	Stale   bool     // marks that it knows of may be gone: it claims and marks nothing before it has taken the partition anew
 }
 
@@ -128,13 +128,13 @@ type State struct {
 	Stream     Stream
 	Workers    [maxWorkers]Worker
 	Late       [maxLate]Request // a set; places not in use are zero
-	Acquired   uint8            // how often the lease was acquired
-	Taken      uint8            // how many takeovers there were
+	Acquired   uint8            // number of acquisitions of the lease
+	Taken      uint8            // number of takeovers
 	Passed     Set              // events not stored yet that a claim has passed; only an invariant looks at it
 	Disordered bool             // an event was stored behind later ones though no claim had passed it; likewise
 }
 
-// write stores what is sent, and notes whether the partition's order allows it.
+// write stores the request, and notes whether the partition's order allows it.
 func (s *State) write(r Request) (answer Answer, sequence uint8) {
 	before := s.Stream.stored()
 	if answer, sequence = s.Stream.write(r); answer == Stored {

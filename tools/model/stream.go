@@ -34,7 +34,7 @@ func (s *Stream) held(sequence uint8) (all Set) {
 	return all
 }
 
-// Answer is what the broker says to a write. An answer that does not arrive is none of these.
+// Answer is the broker's to a write. An answer that does not arrive is none of these.
 type Answer uint8
 
 // The answers.

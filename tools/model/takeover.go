@@ -18,7 +18,7 @@ func (x *system) acquire(s *State, w uint8) {
 	x.emit(n, Note{Who: owner(w), Did: "acquires the lease"})
 }
 
-// takeAnew: the worker drops what it was about to do, whatever became of it, and takes the partition once more.
+// takeAnew: the worker drops its work, whatever its outcome, and takes the partition once more.
 func (x *system) takeAnew(s *State, w uint8) {
 	if me := s.Workers[w]; me.At > WriteFence && me.Takes < x.Takes {
 		n := *s
@@ -77,14 +77,14 @@ func (x *system) writeFence(s *State, w uint8) {
 
 func again(me *Worker) { me.At, me.Expect, me.After, me.Sent = ReadRecord, 0, 0, 0 }
 
-// stand: the worker knows where the last record lies, and that nothing sent before can be stored behind it.
+// stand: the worker knows the last record's position, and that nothing sent before can be stored behind it.
 func (x *system) stand(me *Worker, sequence uint8) {
 	if me.At, me.Expect = WalkRecords, sequence; me.After > 0 && !x.SkipAnnounced {
 		me.At = MeetAnnounced
 	}
 }
 
-// takeover: what was announced and lies before the fence is all that can ever be stored of it. A record closes it.
+// takeover: of announced messages only those before the fence can ever be stored. A record closes them.
 func (x *system) meetAnnounced(s *State, w uint8) {
 	me := s.Workers[w]
 	found := s.Stream.met(me.After, me.Expect)
@@ -101,8 +101,8 @@ func (x *system) meetAnnounced(s *State, w uint8) {
 	})
 }
 
-// takeover, at its end: what the records behind F name is published and not known to be marked. With a cursor, what
-// they do not name below the highest was passed, and may have to be parked. A read that does not show the fence is stale.
+// takeover, at its end: events that records behind F name are published and not known to be marked. With a cursor, others
+// below the highest were passed, and may have to be parked. A read that does not show the fence is stale.
 func (x *system) walkRecords(s *State, w uint8) {
 	me := s.Workers[w]
 	from := s.Database.Fence

@@ -7,15 +7,15 @@ import (
 	"github.com/postrider/postrider/tools/model/search"
 )
 
-// Note says what happened in a step.
+// Note describes a step.
 type Note struct {
 	Who      uint8 // worker 1, 2, …; 0: nobody
 	Did      string
-	Record   Message // what was read, written, claimed or marked
+	Record   Message // the message read, written, claimed or marked
 	Expect   uint8   // for a write that is not Blind: the sequence that the last record must have
 	Blind    bool
-	Sequence uint8 // of the record that was read or stored
-	Passed   Set   // what a claim has passed
+	Sequence uint8 // of the record read or stored
+	Passed   Set   // the events that a claim passed
 	Then     string
 }
 
@@ -35,7 +35,7 @@ func traceText(t []search.Step[State, Note]) string {
 	return b.String()
 }
 
-// stepText returns one line: who, under which epoch, did what.
+// stepText returns one line: the worker, its epoch and its act.
 func stepText(step search.Step[State, Note]) string {
 	s := step.Note
 	var b strings.Builder
@@ -89,7 +89,7 @@ func (p Partition) String() string {
 	return fmt.Sprintf("ready: %v, parked: %v, F: %d, cursor: %d", p.Ready, p.Parked, p.Fence, p.Delivered)
 }
 
-// String returns the kind and what the message says.
+// String returns the kind and the content.
 func (m Message) String() string {
 	switch m.Kind {
 	case Event:

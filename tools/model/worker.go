@@ -25,7 +25,7 @@ func (x *system) Successors(s *State, emit func(State, Note)) (truncated bool) {
 	return x.truncated
 }
 
-// worker emits the steps of one worker. A step is what happens between two moments at which the worker may be paused.
+// worker emits the steps of one worker. A step lies between two moments at which the worker may be paused.
 // Sending and being answered is one step: to everybody else a slow request is a pause before it, and a slow answer is a
 // pause after it.
 func (x *system) worker(s *State, w uint8) {
@@ -75,7 +75,7 @@ func (x *system) markRows(s *State, w uint8) {
 	x.tryMark(s, w, s.Workers[w].Pending, s.Workers[w].Passed)
 }
 
-// markLate marks what is published by now, at any time. Nothing waits for it.
+// markLate marks the events published by now, at any time. Nothing waits for it.
 func (x *system) markLate(s *State, w uint8) {
 	me := s.Workers[w]
 	published, passed := me.Pending, Set(0)
@@ -90,7 +90,7 @@ func (x *system) markLate(s *State, w uint8) {
 	}
 }
 
-// tryMark emits what can become of a mark.
+// tryMark emits each outcome of a mark.
 func (x *system) tryMark(s *State, w uint8, published, passed Set) {
 	me := s.Workers[w]
 	if me.Stale {
@@ -189,7 +189,7 @@ func (x *system) claim(s *State, w uint8, rows, parked Set) {
 	}
 }
 
-// begin puts a batch into the air, or, where nothing can be published, leaves what was passed to the next mark.
+// begin puts a batch into the air, or, where none can be published, leaves the passed events to the next mark.
 func (x *system) begin(s *State, w uint8, fresh, retried, passed Set) {
 	n := *s
 	me := &n.Workers[w]

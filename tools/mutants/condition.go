@@ -1,6 +1,6 @@
 package main
 
-// conditions is the ways to keep silent about what keeps a worker from delivering.
+// conditions returns the ways to keep silent about why a worker does not deliver.
 func conditions() []mutant {
 	return []mutant{
 		{
@@ -81,7 +81,7 @@ func conditions() []mutant {
 	}
 }
 
-// connections is the ways to lose the broker, or to say it wrongly.
+// connections returns the ways to lose the broker, or to report it wrongly.
 func connections() []mutant {
 	return []mutant{
 		{
@@ -126,7 +126,7 @@ func connections() []mutant {
 	}
 }
 
-// looks is the ways to look at too little of the outbox.
+// looks returns the ways to read too little of the outbox.
 func looks() []mutant {
 	planned := command{pkg: "delivery", run: "^TestALookAsksForWhatWasNamed$"}
 	return []mutant{
@@ -163,7 +163,7 @@ func looks() []mutant {
 	}
 }
 
-// refusedLooks is the ways to take a look that was refused for one that found nothing.
+// refusedLooks returns the ways to take a refused read for an empty one.
 func refusedLooks() []mutant {
 	return []mutant{
 		{

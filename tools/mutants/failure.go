@@ -1,6 +1,6 @@
 package main
 
-// failure is the ways to deal wrongly with what fails.
+// failure returns the ways to deal wrongly with failures.
 func failure() []mutant {
 	return []mutant{
 		{
@@ -61,7 +61,7 @@ func failure() []mutant {
 	}
 }
 
-// crashes is the ways to let a message end one worker after the other, or to pause a partition for nothing.
+// crashes returns the ways to let a message end one worker after the other, or to pause a partition for nothing.
 func crashes() []mutant {
 	const poison = "^TestAMessageThatEndsItsWorkersPausesItsPartition$"
 	return []mutant{
@@ -103,7 +103,7 @@ func crashes() []mutant {
 	}
 }
 
-// neighbours is the ways to let what lies around an event harm it, or other events.
+// neighbours returns the ways to let an event's surroundings harm it, or other events.
 func neighbours() []mutant {
 	return []mutant{
 		{

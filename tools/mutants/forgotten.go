@@ -1,6 +1,6 @@
 package main
 
-// forgotten is the ways to keep quiet about events that a database has forgotten, or to cry for nothing.
+// forgotten returns the ways to keep quiet about events that a database has forgotten, or to cry for nothing.
 func forgotten() []mutant {
 	return []mutant{
 		{
@@ -59,7 +59,7 @@ func forgotten() []mutant {
 	}
 }
 
-// movedServers is the ways to miss that another server answers, or one that was started again or has lost its last commits.
+// movedServers returns the ways to miss that another server answers, or one that was restarted or has lost its last commits.
 func movedServers() []mutant {
 	return []mutant{
 		{
@@ -140,7 +140,7 @@ func movedServers() []mutant {
 	}
 }
 
-// consumers is the ways to lose what a consumer has, or to have it stand.
+// consumers returns the ways to lose a consumer's messages, or to stall it.
 func consumers() []mutant {
 	return []mutant{
 		{

@@ -18,14 +18,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sideBySide is how many tests run at a time: they wait for their servers more than they compute.
+// sideBySide is the number of concurrent tests: they wait for their servers more than they compute.
 const sideBySide = 3
 
 // lab runs tests on variants of one module.
 type lab struct {
 	root   string // of the module
 	folder string // for everything temporary
-	passed bool   // what make test runs
+	passed bool   // make test has just passed
 
 	mu       sync.Mutex
 	progress io.Writer
@@ -98,7 +98,7 @@ func (l *lab) tryAll(ctx context.Context, mutants []mutant) ([]result, error) {
 		trying.Go(func() error { return try(within, i) })
 	}
 	err := trying.Wait()
-	// A test that races may miss a mutant on a busy machine: one that was not caught is tried again alone.
+	// A racy test may miss a mutant on a busy machine: an uncaught one is tried again alone.
 	for i := 0; err == nil && i < len(results); i++ {
 		if results[i].Verdict != caught && results[i].Verdict != uncompiled {
 			err = try(ctx, i)
@@ -110,7 +110,7 @@ func (l *lab) tryAll(ctx context.Context, mutants []mutant) ([]result, error) {
 // errBaseline is returned when tests fail without a mutant.
 var errBaseline = errors.New("the tests do not pass as they are")
 
-// baseline runs every command once on the tree as it is, but for those that have just passed.
+// baseline runs every command that has not just passed once on the tree as it is.
 func (l *lab) baseline(ctx context.Context, mutants []mutant) error {
 	var done []command
 	group, ctx := errgroup.WithContext(ctx)
@@ -155,7 +155,7 @@ func (l *lab) try(ctx context.Context, m mutant) (result, error) {
 	return r, nil
 }
 
-// variant is a tree with or without a mutant, and what its tests say.
+// variant is a tree with or without a mutant, with its tests' output.
 type variant struct {
 	lab     *lab
 	folder  string
@@ -163,7 +163,7 @@ type variant struct {
 	output  output
 }
 
-// variant builds and runs tests. Without a mutant they are those of the tree. An error means that the question was not
+// variant builds and runs tests, without a mutant those of the tree. An error means that the question was not
 // answered.
 func (l *lab) variant(ctx context.Context, c command, limit time.Duration, m *mutant) (v variant, err error) {
 	l.mu.Lock()
@@ -208,8 +208,8 @@ func (l *lab) unbrokenTests(ctx context.Context, pkg string) func() (binary, com
 	return l.unbroken[pkg]
 }
 
-// breakTests builds the tests of a package with the mutant, after what the mutant changes, so that the compiler's
-// complaint is about that.
+// breakTests builds the tests of a package with the mutant, after the changed packages, so that the compiler's complaint
+// concerns these.
 func (v *variant) breakTests(ctx context.Context, pkg string, m mutant) (binary string, err error) {
 	if v.overlay, err = m.overlay(v.lab.root, v.folder); err != nil {
 		return "", err
@@ -245,7 +245,7 @@ func (v *variant) flags() string {
 	return flags
 }
 
-// grace is how long tests may take to end after their own time-out.
+// grace bounds the end of tests after their own time-out.
 const grace = 20 * time.Second
 
 // run runs the tests as the go command would: in the package's folder.

@@ -1,6 +1,6 @@
 package main
 
-// stale are the tests of what a worker writes to the outbox under a lease that is another's.
+// stale are the tests of a worker's writes to the outbox under another's lease.
 var stale = command{pkg: "delivery", run: "^TestEveryWriteComparesOwnerAndEpoch$"}
 
 // leases are the statements about them.
@@ -9,7 +9,7 @@ const (
 	tables = "outbox/schema/migrations/00001_tables.sql"
 )
 
-// older are those of what it writes to the leases.
+// older are the tests of its writes to the leases.
 var older = command{pkg: "lease", run: "^TestAnOlderLeaseOfTheSameOwnerChangesNothing$"}
 
 // withoutEpoch leaves the epoch out of a comparison.
@@ -17,7 +17,7 @@ func withoutEpoch(name string, test command, says string, edits ...edit) mutant 
 	return mutant{name: name + "-without-epoch", promise: "P3", breaks: name + " compares the owner alone", test: test, says: says, edits: edits}
 }
 
-// database is the ways to let two owners write.
+// database returns the ways to let two owners write.
 func database() []mutant {
 	const (
 		mark     = "delivery/pgstore/sql/mark.sql"
@@ -90,7 +90,7 @@ func database() []mutant {
 	}
 }
 
-// durability breaks that what is queued is on disk when it is visible.
+// durability returns the ways to show queued rows before they are on disk.
 func durability() []mutant {
 	return []mutant{
 		{
@@ -111,7 +111,7 @@ func durability() []mutant {
 	}
 }
 
-// clocks is the ways to believe the database's clock.
+// clocks returns the ways to believe the database's clock.
 func clocks() []mutant {
 	return []mutant{
 		{

@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/internal/testkit/part"
 )
 
-// product is the folder of the module that is broken, from this one's.
+// product is the folder of the broken module, relative to this one's.
 const product = ".."
 
 func main() {
@@ -69,7 +69,7 @@ func run(ctx context.Context, only string, rows int, asJSON, list, passed bool) 
 	return survivors(results)
 }
 
-// choose returns the mutants whose names match, of the part that the environment asks for.
+// choose returns the mutants whose names match, of the part that the environment requests.
 func choose(all []mutant, only string) ([]mutant, error) {
 	pattern, err := regexp.Compile(only)
 	if err != nil {

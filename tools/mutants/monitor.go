@@ -1,6 +1,6 @@
 package main
 
-// monitor is the ways to let what comes from outside grow without a bound, or shut people out.
+// monitor returns the ways to let outside input grow without a bound, or shut people out.
 func monitor() []mutant {
 	return []mutant{
 		{
@@ -81,7 +81,7 @@ func monitor() []mutant {
 	}
 }
 
-// renewals is the ways to believe what was looked at once.
+// renewals returns the ways to believe an old reading.
 func renewals() []mutant {
 	return []mutant{
 		{

@@ -19,9 +19,9 @@ type mutant struct {
 	breaks  string // in words
 	edits   []edit
 	test    command
-	// says matches a failing test's complaint: the evidence that it was this mutant that it noticed.
+	// says matches a failing test's complaint: the evidence that it noticed this mutant.
 	says string
-	// hangs tells that the tests run into the limit.
+	// hangs says that the tests run into the limit.
 	hangs bool
 	limit time.Duration // of the tests; 0: defaultLimit
 }
@@ -32,21 +32,21 @@ const defaultLimit = 3 * time.Minute
 // edit replaces a text that occurs exactly once. The file's name is relative to the module.
 type edit struct{ file, before, after string }
 
-// command is tests of one package.
+// command runs tests of one package.
 type command struct {
 	pkg string // folder, relative to the module
 	run string // -test.run
 	env string // one assignment, or nothing
 }
 
-// ordinary tells that make test runs it.
+// ordinary reports whether make test runs it.
 func (c command) ordinary() bool {
 	return c.env == "" && c.pkg != "internal/faults" && c.pkg != "internal/deployment"
 }
 
 func (m mutant) timeLimit() time.Duration { return cmp.Or(m.limit, defaultLimit) }
 
-// check refuses a mutant that cannot mean what it says.
+// check refuses an incomplete or malformed mutant.
 func (m mutant) check() error {
 	switch {
 	case m.name == "" || m.promise == "" || m.breaks == "" || len(m.edits) == 0 || m.test.pkg == "" || m.test.run == "":
@@ -64,7 +64,7 @@ func (m mutant) check() error {
 // errMisfit is returned for a mutant that cannot be made of this tree.
 var errMisfit = errors.New("the mutant does not fit the tree any more")
 
-// contents are the changed files by their names.
+// contents returns the changed files by their names.
 func (m mutant) contents(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range m.edits {

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// operating is the ways to forget what operators told workers, and to mislead them.
+// operating returns the ways to forget operators' orders, and to mislead operators.
 func operating() []mutant {
 	return []mutant{
 		{
@@ -76,7 +76,7 @@ func operating() []mutant {
 	}
 }
 
-// worker is what a process does to itself: ends that are blamed on the wrong message, memory that is never let go.
+// worker returns the ways for a process to harm itself: ends blamed on the wrong message, memory never freed.
 func worker() []mutant {
 	return []mutant{
 		{
@@ -147,7 +147,7 @@ func worker() []mutant {
 	}
 }
 
-// shows is the ways to make a show that proves less than it says.
+// shows returns the ways to make a show that proves less than it says.
 func shows() []mutant {
 	return []mutant{
 		{
@@ -178,8 +178,8 @@ func shows() []mutant {
 	}
 }
 
-// verifications are the ways to make a verification that finds less than it says, or leaves more; the first ones are a broken product that it
-// has to find.
+// verifications returns the ways to make a verification that finds less than it says, or leaves more; the first ones break the product, which
+// it has to find.
 func verifications() []mutant {
 	whole := command{pkg: "cmd/postrider", run: "^TestAVerificationFindsNothingAndLeavesNothing$"}
 	return []mutant{

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// output is what came of building and running tests.
+// output is the result of building and running tests.
 type output struct {
 	build      string // complaints of the go command, when there are any
 	ok         bool   // exit status 0
@@ -17,14 +17,14 @@ type output struct {
 	passed     []string // tests, without subtests
 	failed     []string
 	skipped    []string
-	complaints []string // lines of failing tests that are no mere log
+	complaints []string // lines of failing tests, without logs
 	text       string
 }
 
-// allPassed tells that something was tested and nothing was left out.
+// allPassed reports whether some test ran and none was left out.
 func (o output) allPassed() bool { return o.ok && len(o.passed) > 0 && len(o.skipped) == 0 }
 
-// end is the first complaints and the last of the text, which may be logs alone.
+// end returns the first complaints and the end of the text, which may be logs alone.
 func (o output) end() string {
 	lines := strings.Split(strings.TrimSpace(o.text), "\n")
 	lines = append(slices.Clone(o.complaints[:min(len(o.complaints), 10)]), lines[max(0, len(lines)-25):]...)
@@ -39,7 +39,7 @@ var (
 	timeoutLine = regexp.MustCompile(`^panic: test timed out after`)
 )
 
-// read makes sense of what `go test -v` prints for the package in that folder.
+// read parses the output of `go test -v` for the package in that folder.
 func read(text, folder string, ok bool) output {
 	o := output{text: text, ok: ok}
 	source := sources{folder: folder, files: map[string][]string{}}
@@ -66,11 +66,11 @@ type sources struct {
 	files  map[string][]string
 }
 
-// logs tells whether that line of that file only logs.
+// logs reports whether that line of that file only logs.
 func (s sources) logs(file, number string) bool {
 	lines, known := s.files[file]
 	if !known {
-		if text, err := os.ReadFile(filepath.Join(s.folder, file)); err == nil { // else it is another package's
+		if text, err := os.ReadFile(filepath.Join(s.folder, file)); err == nil { // else the file is another package's
 			lines = strings.Split(string(text), "\n")
 		}
 		s.files[file] = lines
@@ -79,7 +79,7 @@ func (s sources) logs(file, number string) bool {
 	return err == nil && n >= 1 && n <= len(lines) && logCall.MatchString(lines[n-1])
 }
 
-// complaint is the first complaint that matches.
+// complaint returns the first complaint that matches.
 func (o output) complaint(pattern string) (string, bool) {
 	matches := regexp.MustCompile(pattern)
 	i := slices.IndexFunc(o.complaints, matches.MatchString)

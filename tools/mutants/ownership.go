@@ -1,6 +1,6 @@
 package main
 
-// ownership is the ways to tell people wrongly who had a partition.
+// ownership returns the ways to tell people wrongly who had a partition.
 func ownership() []mutant {
 	told := command{pkg: "lease", run: "^TestHistoryTellsEveryChangeOfHands$"}
 	return []mutant{
@@ -70,7 +70,7 @@ func ownership() []mutant {
 	}
 }
 
-// guests is the ways for a captured or adopted table to fail its writers, and for rows that were there to be told in another order.
+// guests returns the ways for a captured or adopted table to fail its writers, and for its first rows to come in another order.
 func guests() []mutant {
 	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
 	const functions = "outbox/schema/migrations/00002_functions.sql"

@@ -1,6 +1,6 @@
 package main
 
-// eventParts is the ways to lose, by parts of the events, what constraints and workers know of all of them.
+// eventParts returns the ways to lose, by parts of the events, knowledge of constraints and workers about all of them.
 func eventParts() []mutant {
 	const functions, operators = "outbox/schema/migrations/00002_functions.sql", "outbox/schema/migrations/00004_operators.sql"
 	parts := func(test string) command { return command{pkg: "delivery/ops/parts", run: "^" + test + "$"} }
@@ -58,7 +58,7 @@ func eventParts() []mutant {
 	}
 }
 
-// audits is the ways to miss losses in the middle of the stream, and to take others for such.
+// audits returns the ways to miss losses in the middle of the stream, and to take others for such.
 func audits() []mutant {
 	const auditor, history = "delivery/ops/gaps/audit.go", "delivery/ops/gaps/history.go"
 	by := func(run string) command { return command{pkg: "delivery/ops/gaps", run: "^" + run} }

@@ -1,6 +1,6 @@
 package main
 
-// replays is the ways to replay what was not promised, to take a gap for none or none for a gap, and to rehearse wrongly.
+// replays returns the ways to replay events against the promise, to take a gap for none or none for a gap, and to rehearse wrongly.
 func replays() []mutant {
 	replay := func(test string) command { return command{pkg: "delivery/ops/replay", run: "^" + test + "$"} }
 	return []mutant{
@@ -73,7 +73,7 @@ func replays() []mutant {
 	}
 }
 
-// rehearsals is the ways of a shadow, of workers or of a replay, to do other than it says.
+// rehearsals returns the ways of a shadow, of workers or of a replay, to do other than it says.
 func rehearsals() []mutant {
 	return []mutant{
 		{

@@ -1,6 +1,6 @@
 package main
 
-// resizes is the ways to forget, in a resize, what was.
+// resizes returns the ways for a resize to forget the earlier state.
 func resizes() []mutant {
 	const (
 		resize = "delivery/ops/resize/move.go"
@@ -78,7 +78,7 @@ func resizes() []mutant {
 	}
 }
 
-// olderDatabase is the ways to fail where the stream knows more than the database.
+// olderDatabase returns the ways to fail where the stream knows more than the database.
 func olderDatabase() []mutant {
 	return []mutant{
 		{

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// verdict is what became of a mutant.
+// verdict is the outcome of a mutant.
 type verdict string
 
 const (
@@ -18,7 +18,7 @@ const (
 	survived   verdict = "SURVIVED"
 	uncompiled verdict = "DOES NOT COMPILE"
 	timedOut   verdict = "TIMED OUT"
-	otherwise  verdict = "FAILED OTHERWISE" // a test fails, but not for what the mutant breaks
+	otherwise  verdict = "FAILED OTHERWISE" // a test fails, but with another complaint
 )
 
 // result is a line of the table.
@@ -34,7 +34,7 @@ type result struct {
 	output output
 }
 
-// judge says whether the tests noticed the mutant.
+// judge returns whether, and by which test, the mutant was noticed.
 func judge(m mutant, o output) result {
 	r := result{Name: m.name, Promise: m.promise, Breaks: m.breaks, By: m.test.run, output: o}
 	if len(o.failed) > 0 {
@@ -61,7 +61,7 @@ func judge(m mutant, o output) result {
 	return r
 }
 
-// tail shows why a mutant was not caught.
+// tail returns the end of the output of an uncaught mutant.
 func (r result) tail() string {
 	switch {
 	case r.Verdict == caught:
@@ -73,7 +73,7 @@ func (r result) tail() string {
 	}
 }
 
-// shown is how much of a complaint fits into the table, in characters.
+// shown bounds a complaint in the table, in characters.
 const shown = 90
 
 var spaces = regexp.MustCompile(`\s+`)

@@ -1,6 +1,6 @@
 package main
 
-// rights is the ways to let others decide what the program's names mean, or do what they must not.
+// rights returns the ways to let others decide on the meaning of the program's names, or exceed their rights.
 func rights() []mutant {
 	path := command{pkg: "outbox/schema", run: "^TestFunctionsHaveAFixedPath$"}
 	const migration = "outbox/schema/migrations/00002_functions.sql"
@@ -75,7 +75,7 @@ func rights() []mutant {
 	}
 }
 
-// appends are the ways to append other events than a producer gave, or none.
+// appends returns the ways to append other events than a producer gave, or none.
 func appends() []mutant {
 	const migration = "outbox/schema/migrations/00002_functions.sql"
 	return []mutant{
@@ -122,7 +122,7 @@ func appends() []mutant {
 	}
 }
 
-// secrets is the ways to show what is nobody's business.
+// secrets returns the ways to reveal secrets.
 func secrets() []mutant {
 	return []mutant{
 		{
@@ -138,7 +138,7 @@ func secrets() []mutant {
 	}
 }
 
-// captures is the ways to tell other changes than those of a table, or in whose name nobody made any.
+// captures returns the ways to capture other changes than a table's, or under a wrong name.
 func captures() []mutant {
 	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
 	return []mutant{
@@ -195,7 +195,7 @@ func captures() []mutant {
 	}
 }
 
-// choices is the ways to tell of a table what nobody chose, or to keep back what somebody did.
+// choices returns the ways to publish unselected data of a table, or to omit selected data.
 func choices() []mutant {
 	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
 	return []mutant{
@@ -275,7 +275,7 @@ func choices() []mutant {
 	}
 }
 
-// hosts is the ways for an adopted table to lose rows, to fail its writers, or to run its owner's code as somebody else.
+// hosts returns the ways for an adopted table to lose rows, to fail its writers, or to run its owner's code as somebody else.
 func hosts() []mutant {
 	of := func(run string) command { return command{pkg: "outbox/capture", run: "^" + run + "$"} }
 	const functions = "outbox/schema/migrations/00002_functions.sql"
@@ -323,7 +323,7 @@ func hosts() []mutant {
 	}
 }
 
-// calls is the ways to carry a call out twice, or to take its answer in twice.
+// calls returns the ways to carry a call out twice, or to take its answer in twice.
 func calls() []mutant {
 	const step = "inbox/caller/step.go"
 	of := func(run string) command { return command{pkg: "inbox/caller", run: "^" + run + "$"} }
@@ -356,7 +356,7 @@ func calls() []mutant {
 	}
 }
 
-// grants is the ways to take from an application what it granted, and rows of its other tables.
+// grants returns the ways to take an application's grants, and rows of its other tables.
 func grants() []mutant {
 	return []mutant{
 		{

@@ -1,11 +1,11 @@
 package main
 
-// decided is how claims end at what the watermark proves.
+// decided ends claims at the proven watermark.
 const decided = "(SELECT CASE WHEN @proven::boolean THEN current_setting('{safe}')::bigint ELSE @up_to END)"
 
 const claimFile = "delivery/pgstore/sql/claim.sql"
 
-// fenceTest is a test of the fence on a stream of one server; three tell nothing else of a mutant.
+// fenceTest is a test of the fence on a stream of one server; three servers show no more of a mutant.
 func fenceTest(name string) command {
 	return command{pkg: "delivery/natspub", run: "^" + name + "$/^R1$"}
 }
@@ -18,7 +18,7 @@ const (
 	lateBytes = "TestABatchThatArrivesAfterTheTakeoverIsRefused"
 )
 
-// What a verification must find, too.
+// A verification must find these, too.
 var (
 	blindFence = edit{
 		fenced,
@@ -28,7 +28,7 @@ var (
 	lastRecordOnly = edit{"delivery/take.go", "at, t.standing.Kept); err != nil {", "t.standing.Kept, t.standing.Kept); err != nil {"}
 )
 
-// stream is the ways to store what must not be stored, or to forget what is.
+// stream returns the ways to store forbidden messages, or to forget stored ones.
 func stream() []mutant {
 	// closing ends the function that makes a batch's record.
 	const closing = "\t}, r.session.last)\n}\n\n// The headers of an atomic batch."
@@ -107,7 +107,7 @@ func stream() []mutant {
 	}
 }
 
-// room is the ways to remove records that are needed, and to blame a message for a stream that is full of batches.
+// room returns the ways to remove records that are needed, and to blame a message for a stream that is full of batches.
 func room() []mutant {
 	return []mutant{
 		{
@@ -148,7 +148,7 @@ func room() []mutant {
 	}
 }
 
-// client is the ways to let the client send what nobody knows of, or out of turn.
+// client returns the ways to let the client send unknown messages, or send out of turn.
 func client() []mutant {
 	return []mutant{
 		{
@@ -212,7 +212,7 @@ func client() []mutant {
 	}
 }
 
-// singles is the ways to lose or to double what is stored message by message.
+// singles returns the ways to lose or to double messages stored one by one.
 func singles() []mutant {
 	const single = "delivery/natspub/single.go"
 	of := func(run string) command { return command{pkg: "delivery/natspub", run: "^" + run + "$"} }

@@ -7,10 +7,10 @@ import (
 
 const advance = "delivery/pgstore/sql/watermark.sql"
 
-// proving is how a claim begins.
+// proving begins a claim.
 const proving = "\tif limits.Watermark {\n\t\ts.sql.Prove.Queue(batch, pg.Args{\"relation\": s.events, \"apart\": max(1, limits.Apart)}).\n\t\t\tQueryRow(func(row pgx.Row) error { return row.Scan(&c.Watermark.Safe, &c.Watermark.Highest, &c.Advance, nil) })\n\t}\n"
 
-// These the stress cannot notice: it delivers in the order of partitions, restarts no server, and waits as long as it takes.
+// The stress cannot notice these: it delivers in the order of partitions, restarts no server, and waits as long as it takes.
 const (
 	cursorByStream      = "cursor-by-stream"
 	recoveredIgnored    = "recovered-ignored"
@@ -20,11 +20,11 @@ const (
 // stress is enough rows for each of these to lose some, every time.
 var stress = command{pkg: "delivery", run: "^TestStrictOrderUnderStress$", env: "POSTRIDER_STRESS_ROWS=4000"}
 
-// missing is what the stress says when rows were passed over: they wait below the cursor for ever.
+// missing matches the stress's complaint about rows passed over: they wait below the cursor for ever.
 const missing = `waited in vain for 0 from SELECT count\(\*\) FROM outbox|rows turned up below the cursor|[1-9][0-9]* lost|[1-9][0-9]* out of order`
 
-// snapshotProof makes the watermark rely on snapshots: what was the highest when the candidate was noted is taken for
-// decided once no transaction below that bound runs any more. Unlisted names the writer that it overlooks.
+// snapshotProof makes the watermark rely on snapshots: the highest sequence at the candidate's note counts as decided once
+// no transaction below that bound runs any more. Unlisted names the writer that it overlooks.
 func snapshotProof(name, breaks, bound, unlisted string) mutant {
 	return mutant{
 		name: name, promise: "P1", breaks: breaks,
@@ -49,7 +49,7 @@ func snapshotProof(name, breaks, bound, unlisted string) mutant {
 	}
 }
 
-// underStress is the mutants that break strict order, each before the stress of so many rows.
+// underStress returns the mutants that break strict order, each with the stress of so many rows.
 func underStress(rows int) []mutant {
 	var all []mutant
 	for _, m := range watermark() {
@@ -62,7 +62,7 @@ func underStress(rows int) []mutant {
 	return all
 }
 
-// watermark is the ways to skip what commits late.
+// watermark returns the ways to skip late commits.
 func watermark() []mutant {
 	return []mutant{
 		{

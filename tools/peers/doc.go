@@ -23,7 +23,7 @@
 // # Latency
 //
 // Scenario "latency" is from a commit to a handler at 100 and 1,000 transactions a second (see package measure for the clocks). All
-// have the same server, the same producers with the same transaction around the insert, and a body of the same bytes. What is measured:
+// have the same server, the same producers with the same transaction around the insert, and a body of the same bytes. The cases:
 //
 //   - Postrider: AppendTx, `postrider run` with its defaults, one worker, a stream of one server,
 //     to an ordered consumer of it. Producers ring the bell after the commit, as docs/producers.md advises, or ("no bell") leave it to
@@ -46,11 +46,11 @@
 //
 //	make peers/faults DURATION=10m SEED=1 RELAYS=postrider,river
 //
-// TestFaults runs each relay as processes between a PostgreSQL and three brokers, behind proxies, and starts again what ends. About 200
+// TestFaults runs each relay as processes between a PostgreSQL and three brokers, behind proxies, and restarts those that end. About 200
 // events a second come from transactions that change one to three of 50 accounts, lock each, and give it its next version (ACCOUNTS=1:
 // that change one account one to three times); a tenth of them are rolled back. The seed alone decides which faults come in which order: each process is killed, and stopped for 15 s; the
 // database is killed, and away for 2 s; the stream's leader is killed, and away for 3 s; all links to the database, or to the brokers,
-// are cut, or swallow everything for 12 s. Then the load ends, and each relay has four minutes to publish what it still has.
+// are cut, or swallow everything for 12 s. Then the load ends, and each relay has four minutes to publish its backlog.
 //
 // Package ledger judges all by the same rule: each committed event is in the stream, once, and in the order of its account. The order of
 // a partition is that of the numbers that the transactions drew; Postrider alone promises it. The others set message ids, and the
@@ -71,6 +71,6 @@
 //
 // # Failure handling
 //
-// A peer that cannot start or stands still for 30 s ends the benchmark with what it logged; a handler that receives nothing for 15 s reports
-// what it has, and the rest counts as lost.
+// A peer that cannot start or stalls for 30 s ends the benchmark with its log; a handler that receives nothing for 15 s reports its receipts,
+// and the rest counts as lost.
 package main

@@ -21,7 +21,7 @@ const graphileVersion = "0.17.3"
 //go:embed graphile.mjs
 var graphileScript []byte
 
-// graphiles are graphile-worker with and without a local queue, installed into a directory. An error says why it cannot be.
+// graphiles returns graphile-worker with and without a local queue, installed into a directory, or the error of the installation.
 func graphiles(ctx context.Context, dir string) ([]measure.System, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -49,7 +49,7 @@ func graphiles(ctx context.Context, dir string) ([]measure.System, error) {
 	return []measure.System{system("24 jobs", "single"), system("24 jobs, local queue", "local")}, nil
 }
 
-// installGraphile installs it with npm unless that version is there.
+// installGraphile installs graphile-worker with npm unless that version is there.
 func installGraphile(ctx context.Context, dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "node_modules", "graphile-worker", "package.json"))
 	var installed struct{ Version string }

@@ -25,7 +25,7 @@ import (
 // handlerPart is a handler that this program runs, by the argument of the hidden command.
 type handlerPart func(ctx context.Context, s measure.PeerSettings, h *measure.Handler) error
 
-// riverCooldown and the like are what documentation leaves to choose; 0 is the library's own default.
+// riverCooldown and the like are choices that documentation leaves open; 0 is the library's own default.
 const (
 	riverJobs       = 100 // at once, as in River's own examples
 	riverCooldown   = river.FetchCooldownMin
@@ -33,7 +33,7 @@ const (
 	watermillTopics = 8
 )
 
-// handlers by part.
+// handlers returns the handlers by part.
 func handlers() map[string]handlerPart {
 	return map[string]handlerPart{
 		"latency-river":            handleRiver(0),
@@ -44,7 +44,7 @@ func handlers() map[string]handlerPart {
 	}
 }
 
-// systems are those in Go whose latency is measured.
+// systems returns the measured systems in Go.
 func systems() []measure.System {
 	rivers := "River " + versionOf("github.com/riverqueue/river")
 	watermills := "Watermill SQL " + versionOf("github.com/ThreeDotsLabs/watermill-sql/v4")
@@ -68,7 +68,7 @@ func systems() []measure.System {
 
 const unknownVersion = "of unknown version"
 
-// versionOf a module that this program was built with.
+// versionOf returns the version of a module in this program.
 func versionOf(module string) string {
 	info, known := debug.ReadBuildInfo()
 	if !known {
@@ -180,7 +180,7 @@ func createWatermill(topics int) func(context.Context, string) error {
 	}
 }
 
-// produceWatermill publishes to so many topics, by partition.
+// produceWatermill publishes to that many topics, by partition.
 func produceWatermill(topics int) func() (measure.Insert, error) {
 	return func() (measure.Insert, error) {
 		return func(_ context.Context, tx pgx.Tx, e measure.PeerEvent) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/postrider/postrider/tools/bench/measure"
 )
 
-// peers are all that are measured.
+// peers returns all measured peers.
 func peers() []measure.Peer {
 	return []measure.Peer{
 		{Name: "River, 2,000 workers, unordered", Part: partRiver, Unordered: true, Fill: fillRiver},
@@ -25,7 +25,7 @@ func peers() []measure.Peer {
 	}
 }
 
-// The parts that this program runs, with those of handlers; others are those of package measure.
+// The parts that this program runs, besides handlers; package measure has the others.
 const (
 	partRiver      = "river"
 	partWatermill  = "watermill"
@@ -112,7 +112,7 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return err
 }
 
-// allSystems says why graphile-worker is left out, where it is.
+// allSystems reports why graphile-worker is left out, where it is.
 func allSystems(ctx context.Context, dir string, say func(string)) []measure.System {
 	all := systems()
 	if dir == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/postrider/postrider/tools/bench/measure"
 )
 
-// riverWorkers is how many jobs run at once.
+// riverWorkers is the number of concurrent jobs.
 const riverWorkers = 2000
 
 // publishJob is an event as a job.
@@ -90,7 +90,7 @@ func (w *publishWorker) Work(ctx context.Context, job *river.Job[publishJob]) er
 	}
 }
 
-// drainingRiver is what publishes a backlog the fastest.
+// drainingRiver returns the fastest configuration for a backlog.
 func drainingRiver() river.Config {
 	return river.Config{
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: riverWorkers}},

@@ -62,7 +62,7 @@ func showLatency(out io.Writer, c *measure.CaseResult) {
 		percent(measure.ValueRelayShare), percent(measure.ValueNATSShare), checked, slow, mark(c))
 }
 
-// spread is a median with the least and the most.
+// spread returns a median with the least and the greatest value.
 func spread(c *measure.CaseResult, name string) string {
 	v := c.Values[name]
 	return fmt.Sprintf("%s [%s–%s]", measure.Figure(v.Median), measure.Figure(v.Least), measure.Figure(v.Most))

@@ -135,7 +135,7 @@ func (p natsPublisher) Publish(_ string, messages ...*message.Message) error {
 // Close implements message.Publisher.
 func (natsPublisher) Close() error { return nil }
 
-// drainingWatermill is what publishes a backlog the fastest.
+// drainingWatermill returns the fastest configuration for a backlog.
 func drainingWatermill() sql.SubscriberConfig {
 	return sql.SubscriberConfig{SchemaAdapter: watermillSchema(), PollInterval: watermillPoll}
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// command is a run of go test and what it is for.
+// command is a run of go test, with its packages.
 type command struct{ call, packages []string }
 
 func parse(arguments []string) (command, error) {
@@ -23,7 +23,7 @@ func parse(arguments []string) (command, error) {
 	return command{call: arguments[:cut], packages: arguments[cut+1:]}, nil
 }
 
-// events runs the tests and hands their events over.
+// events runs the tests and passes their events to read.
 func (c command) events(ctx context.Context, arguments []string, read func(io.Reader) error) error {
 	cmd := exec.CommandContext(ctx, c.call[0], slices.Concat(c.call[1:], arguments)...)
 	cmd.Stderr = os.Stderr
@@ -43,7 +43,7 @@ func (c command) events(ctx context.Context, arguments []string, read func(io.Re
 	return errors.Join(failed, ctx.Err())
 }
 
-// mostAgain is how many failing tests may be bad luck.
+// mostAgain bounds the failing tests that may be bad luck.
 const mostAgain = 5
 
 // again runs each test that failed alone, and forgives those that pass each time.
@@ -73,12 +73,12 @@ func (r *report) again(ctx context.Context, c command, times int) error {
 	return nil
 }
 
-// covers tells whether a test is this one or one of its subtests.
+// covers reports whether a test is this one or one of its subtests.
 func (s testName) covers(name testName) bool {
 	return name.pkg == s.pkg && topLevel(name.test) == s.test
 }
 
-// suspects are the failed tests, without subtests, of packages that ran to their end and in which nothing else went wrong.
+// suspects returns the failed tests, without subtests, of packages that ran to their end without other failures.
 func (r *report) suspects() []testName {
 	var all []testName
 	for _, name := range r.failed {

@@ -56,7 +56,7 @@ func run(ctx context.Context, out io.Writer, arguments []string, o options) erro
 	return report.conclude(o)
 }
 
-// conclude sums up and says whether all is well.
+// conclude sums up, and returns an error unless all is well.
 func (r *report) conclude(o options) error {
 	counts := r.finish()
 	if o.totals != "" {

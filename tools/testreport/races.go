@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// races keeps what the race detector says of a package. It writes beside the tests, so that its text counts as output of
-// whichever test spoke last: that one may have passed long before.
+// races keeps the race detector's text about a package. The detector writes beside the tests, so that its text counts as
+// output of the test that wrote last, which may have passed long before.
 type races struct {
 	last   string // line
 	inside bool

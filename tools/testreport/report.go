@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// longestLine is the longest event that is understood; test output arrives line by line.
+// longestLine bounds an event, in bytes; test output arrives line by line.
 const longestLine = 16 << 20
 
-// event is what `go test -json` prints, see `go doc test2json`. Build failures come as events of their own.
+// event is a line of `go test -json`, see `go doc test2json`. Build failures come as events of their own.
 type event struct {
 	Action     string
 	Package    string
@@ -35,12 +35,12 @@ type report struct {
 	running map[testName]bool
 	passed  map[testName]bool
 	failing map[string]bool // packages in which a test failed
-	whole   map[string]bool // those that ran to their end all the same
+	whole   map[string]bool // failing packages that ran to their end
 	reasons map[string]int  // why tests were skipped
 	builds  map[string][]string
 	races   map[string]*races // by package
 	failed  []testName        // tests that failed, in their order
-	// failures are the messages of what failed, without logs.
+	// failures are the messages of failed tests, without logs.
 	failures strings.Builder
 }
 
@@ -85,7 +85,7 @@ func (r *report) take(e event) {
 		r.running[name] = true
 	case "output":
 		r.racesOf(e.Package).take(e.Output)
-		if e.Test == "" && e.Output == "FAIL\n" { // the last that is said when all tests have run
+		if e.Test == "" && e.Output == "FAIL\n" { // the last output when all tests have run
 			r.whole[e.Package] = true
 		}
 		// How tests took turns says nothing about why one failed.
@@ -127,7 +127,7 @@ func (r *report) failTest(name testName) {
 	r.recall(name)
 }
 
-// recall keeps the first messages of a test that failed. What it logged came before, and in full.
+// recall keeps the first messages of a failed test, without its logs.
 func (r *report) recall(name testName) {
 	const most, width = 8, 400
 	_, _ = fmt.Fprintf(&r.failures, "--- %s %s\n", name.pkg, name.test)
@@ -159,7 +159,7 @@ func (r *report) endPackage(e event) {
 	r.printf("FAIL  %-60s %7.2fs\n", e.Package, e.Elapsed)
 }
 
-// failUnfinished counts what a crash of the package interrupted. Only the innermost tests say something.
+// failUnfinished counts the tests that a crash of the package interrupted. Only the innermost ones report.
 func (r *report) failUnfinished(pkg string) {
 	for _, name := range r.unfinished() {
 		if name.pkg != pkg || name.test == "" {
@@ -176,7 +176,7 @@ func (r *report) unfinished() []testName {
 	})
 }
 
-// finish prints what is left to say and returns the counts.
+// finish prints the rest and returns the counts.
 func (r *report) finish() tally {
 	for _, name := range r.unfinished() {
 		r.counts.failed++
@@ -189,7 +189,7 @@ func (r *report) finish() tally {
 	return r.counts
 }
 
-// position is how the testing package begins a message.
+// position matches the begin of the testing package's messages.
 var position = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
 // reason finds the message of Skip in a test's output.

@@ -16,7 +16,7 @@ var (
 	errTooFew  = errors.New("too few tests passed")
 )
 
-// tally is how many tests ended in which way.
+// tally counts tests by outcome.
 type tally struct {
 	passed, failed, skipped int
 }
@@ -25,7 +25,7 @@ func (t tally) String() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
 }
 
-// totals is the sum of several runs: their counts, and what failed.
+// totals is the sum of several runs: their counts and failures.
 type totals struct {
 	tally
 

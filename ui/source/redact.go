@@ -10,7 +10,7 @@ import (
 const longestReason = 200
 
 // Scrub removes credentials from a message, and all past its first line or an immoderate length. Libraries rarely put a password into an
-// error; this guards against those that do.
+// error; Scrub guards against exceptions.
 func Scrub(message string) string {
 	message, _, _ = strings.Cut(condition.Redact(message), "\n")
 	if len(message) > longestReason {

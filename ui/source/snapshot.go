@@ -115,7 +115,7 @@ type Partition struct {
 	// Crashes is as in lease.Progress.
 	Crashes int
 	// Pending counts rows that may be delivered now; Failed those waiting for another attempt; Blocked those behind a failed or dead row;
-	// Dead those given up; Scheduled those whose time has not come.
+	// Dead those given up; Scheduled those not yet due.
 	Pending, Failed, Blocked, Dead, Scheduled int64
 	// BlockedStreams is the number of streams that the blocked rows belong to.
 	BlockedStreams int64

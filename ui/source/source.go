@@ -247,7 +247,7 @@ func (s *storeSource) readLatency(ctx context.Context) (*Latency, error) {
 	return &latency, nil
 }
 
-// newWatermark counts time only while a transaction is open: a worker notes what it waits for, and without workers nobody removes the
+// newWatermark counts time only while a transaction is open: a worker notes its holders, and without workers nobody removes the
 // note.
 func newWatermark(stall pgstore.Stall, leases lease.Snapshot) Watermark {
 	w := Watermark{Safe: stall.Safe, Highest: stall.Highest}

@@ -28,7 +28,7 @@ type Bench struct {
 	cfg       Config
 	postgres  *localpg.Server
 	postmaker int  // process id of the server
-	decodes   bool // its log can be decoded
+	decodes   bool // the server's log can be decoded
 	databases map[shape]*database
 	made      int
 	datasets  map[int]*dataset
@@ -38,7 +38,7 @@ type Bench struct {
 	done      int             // cases measured
 	all       int
 
-	// tamper changes a stream before it is read back: tests see whether the checker notices.
+	// tamper changes a stream before it is read back, so that tests can try the checker.
 	tamper func(context.Context, jetstream.Stream) error
 }
 
@@ -50,7 +50,7 @@ func settings() map[string]string {
 	}
 }
 
-// Run measures what the configuration asks for. When ctx ends it returns what it has, and an error.
+// Run measures the scenarios of the configuration. When ctx ends it returns the results so far, and an error.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	b, err := start(ctx, cfg)
 	if err != nil {
@@ -143,7 +143,7 @@ func (b *Bench) roles(broker *child, relays ...*child) roles {
 		r[roleNATS] = []member{{broker.pid(), false}}
 	}
 	if kernel, err := os.ReadFile("/proc/2/comm"); err == nil && strings.TrimSpace(string(kernel)) == "kthreadd" {
-		r[roleKernel] = []member{{2, true}} // it writes for whoever writes, which is us where nobody else does
+		r[roleKernel] = []member{{2, true}} // it writes for any writer, and nobody else writes here
 	}
 	for _, c := range relays {
 		r[roleRelay] = append(r[roleRelay], member{c.pid(), false})
@@ -194,7 +194,7 @@ func (b *Bench) run(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
-// matching keeps the cases whose names the pattern matches, and what they are compared with.
+// matching keeps the cases whose names match the pattern, and their bases.
 func matching(cases []Case, pattern string) []Case {
 	wanted, names := map[string]bool{}, regexp.MustCompile(pattern)
 	for _, c := range cases {
@@ -206,8 +206,8 @@ func matching(cases []Case, pattern string) []Case {
 	return slices.DeleteFunc(cases, func(c Case) bool { return !wanted[c.Name] })
 }
 
-// turns are the places of n cases in the order of a round. Every other round goes backwards, as who runs after another has
-// what that one left: caches that are warm, a file system that writes.
+// turns returns the order of n cases in a round. Every other round goes backwards, since a case inherits the state its
+// predecessor left: warm caches, a file system that writes.
 func turns(n, round int) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -241,7 +241,7 @@ func (b *Bench) measure(ctx context.Context, cases []Case, result *Result) error
 	return nil
 }
 
-// sample measures a case, and again where others disturbed it or the measurement failed; the least disturbed time counts.
+// sample measures a case, and again where others disturbed it or it failed; the least disturbed measurement counts.
 func (b *Bench) sample(ctx context.Context, c Case) (Sample, error) {
 	var best Sample
 	for n := 0; ; n++ {
@@ -265,7 +265,7 @@ func (b *Bench) sample(ctx context.Context, c Case) (Sample, error) {
 	}
 }
 
-// machine is a line about the processor.
+// machine describes the processor in a line.
 func machine() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

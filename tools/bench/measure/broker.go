@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
-// brokerShape says which broker a case runs on.
+// brokerShape is the kind of a case's broker.
 type brokerShape struct {
 	replicas int
 	sync     bool // sync_interval: always
@@ -92,19 +92,19 @@ func (n *broker) close() error {
 	return n.stop()
 }
 
-// stored is how many messages the stream holds, control messages included.
+// stored returns the number of messages in the stream, records included.
 func (n *broker) stored(ctx context.Context) (int, error) {
 	state, err := n.state(ctx)
 	return int(state.Msgs), err // far below
 }
 
-// next is the sequence that the next message will have.
+// next returns the sequence of the next message.
 func (n *broker) next(ctx context.Context) (uint64, error) {
 	state, err := n.state(ctx)
 	return state.LastSeq + 1, err
 }
 
-// events is how many messages of events the stream holds.
+// events returns the number of event messages in the stream.
 func (n *broker) events(ctx context.Context) (int, error) {
 	state, err := n.state(ctx, jetstream.WithSubjectFilter(fenceFilter))
 	count := int(state.Msgs) // far below

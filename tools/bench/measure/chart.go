@@ -17,7 +17,7 @@ const (
 	chartFoot  = 76
 )
 
-// chartStyle has the documentation's colours, for light and dark. Grey is what the others are compared with.
+// chartStyle has the documentation's colours, for light and dark. Grey marks the base of the comparison.
 const chartStyle = `<style>
 svg{--ground:#fff;--ink:#1b2430;--soft:#56616f;--base:#9aa5b1;--half:#ccd3da;--own:#1f6299;--own-half:#a5cbe9}
 @media(prefers-color-scheme:dark){svg{--ground:#10141a;--ink:#dbe2ea;--soft:#98a5b4;--base:#7d8997;--half:#3d4754;--own:#5a9fd4;--own-half:#28506f}}
@@ -53,7 +53,7 @@ func (r *Report) WriteSVG(w io.Writer) error {
 	return nil
 }
 
-// Title says what the report is of, in a line.
+// Title describes the report in a line.
 func (r *Report) Title() string {
 	quick := ""
 	if r.Quick {
@@ -63,7 +63,7 @@ func (r *Report) Title() string {
 		r.Version, r.Machine, r.Processors, r.Started.Format("2006-01-02"), r.Events, r.Payload, r.Partitions, r.Rounds, quick)
 }
 
-// draw adds a scenario, meant to have so many rounds, and returns where the next one begins.
+// draw adds a scenario, with the intended number of rounds, and returns the y of the next one.
 func (r *Result) draw(b *strings.Builder, y, rounds int) int {
 	unit := r.Unit
 	if r.Main == ValueP99 {
@@ -88,7 +88,7 @@ func (r *Result) draw(b *strings.Builder, y, rounds int) int {
 	return y
 }
 
-// drawCase adds a case; long is how many pixels a value takes.
+// drawCase adds a case; long converts a value to pixels.
 func (r *Result) drawCase(b *strings.Builder, c *CaseResult, y, rounds int, long func(float64) float64) {
 	v, class := c.Values[r.Main], "own"
 	if c.Base == "" {
@@ -120,7 +120,7 @@ func (r *Result) drawCase(b *strings.Builder, c *CaseResult, y, rounds int, long
 		chartEdge, y+15, html.EscapeString(c.Name), chartWidth-chartEdge, y+15, html.EscapeString(note))
 }
 
-// Figure writes a number for people: three digits that count, thousands apart.
+// Figure writes a number for people: three significant digits, grouped by thousands.
 func Figure(v float64) string {
 	switch {
 	case v >= 1000:

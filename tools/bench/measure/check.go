@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// quiet is how long nothing may come while the stream is read back.
+// quiet bounds the silence while the stream is read back.
 const quiet = 20 * time.Second
 
 // readBack reads all events of a stream.
@@ -25,7 +25,7 @@ func (b *Bench) readBack(ctx context.Context, n *broker) ([]ledger.Message, erro
 	return n.readBack(ctx, 1)
 }
 
-// readBack reads the events of a stream, in order, from a sequence on to the end that it has now.
+// readBack reads the events of a stream, in order, from a sequence to its present end.
 func (n *broker) readBack(ctx context.Context, from uint64) ([]ledger.Message, error) {
 	end, err := n.stream.GetLastMsgForSubject(ctx, eventsFilter)
 	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && end.Sequence < from {
@@ -61,16 +61,16 @@ func (n *broker) readBack(ctx context.Context, from uint64) ([]ledger.Message, e
 	}
 }
 
-// eventsFrom is a consumer of the events from a sequence on. One for what is new would, when it has to be made anew before
-// its first message, pass over what came meanwhile.
+// eventsFrom configures a consumer of the events from a sequence on. A consumer of new messages would, if made anew
+// before its first message, skip those that came meanwhile.
 func eventsFrom(sequence uint64) jetstream.OrderedConsumerConfig {
 	return jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{eventsFilter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: sequence,
 	}
 }
 
-// check judges what a stream holds of a seeded database of so many events. Of a partial drain the part of each partition
-// up to its last event must be there.
+// check judges the stream of a seeded database with so many events. After a partial drain each partition must be
+// complete up to its last event.
 func (d *database) check(read []ledger.Message, order ledger.Ordering, events int, partial bool) error {
 	book := ledger.New()
 	upTo := make([]int64, d.partitions)
@@ -96,7 +96,7 @@ func (d *database) check(read []ledger.Message, order ledger.Ordering, events in
 	return judge(ledger.Config{Ledger: book, Ordering: order, ContiguousVersions: !partial}, read)
 }
 
-// judge compares what was read back with a finished ledger.
+// judge compares the messages read back with a finished ledger.
 func judge(cfg ledger.Config, read []ledger.Message) error {
 	checker, err := ledger.NewChecker(cfg)
 	if err != nil {
@@ -110,7 +110,7 @@ func judge(cfg ledger.Config, read []ledger.Message) error {
 	return verdict(checker.Report())
 }
 
-// verdict is nil for a report without faults.
+// verdict returns nil for a report without faults.
 func verdict(r ledger.Report) error {
 	if r.OK() && r.Duplicates == 0 && r.Committed == r.Received {
 		return nil

@@ -20,7 +20,7 @@ import (
 // PartCommand is the first argument of a program that is to run a part: RunPart with the second.
 const PartCommand = "bench-part"
 
-// stopPatience is how long a child may take to end in good order.
+// stopPatience bounds a child's orderly end.
 const stopPatience = 30 * time.Second
 
 // child is a process of the program under test. A part talks JSON lines over its standard input and output.
@@ -29,13 +29,13 @@ type child struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
 	lines *bufio.Reader
-	pipe  *os.File // that lines come from; nil where nothing is read
+	pipe  *os.File // the source of its lines; nil: none is read
 	log   *tail
 	done  chan struct{}
-	err   error // how it ended; read it after done
+	err   error // its error; read it after done
 }
 
-// tail keeps the last bytes that were written.
+// tail keeps the last bytes written to it.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
@@ -102,7 +102,7 @@ func (c *child) run(started chan<- error) {
 	}
 }
 
-// neutralEnvironment is this process's without what sets the program, PostgreSQL's client or traces.
+// neutralEnvironment is this process's without settings of the program, of PostgreSQL's clients or of traces.
 func neutralEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		for _, prefix := range []string{"POSTRIDER_", "PG", "OTEL_", "DATABASE_URL=", "NATS_URL="} {
@@ -114,7 +114,7 @@ func neutralEnvironment() []string {
 	})
 }
 
-// part starts a part and tells it its settings.
+// part starts a part and sends it its settings.
 func (b *Bench) part(name string, settings any) (*child, error) {
 	c, err := b.launch(b.cfg.Parts, name, nil, true, PartCommand, name)
 	if err != nil {
@@ -152,12 +152,12 @@ func (c *child) receive(ctx context.Context, value any) error {
 		}
 		return nil
 	case <-ctx.Done():
-		_ = c.input.Close() // it ends in good order, and with it the reading
+		_ = c.input.Close() // the child ends in order, and with it the reading
 		return fmt.Errorf("hear from %s: %w: %s", c.name, context.Cause(ctx), c.log)
 	}
 }
 
-// ended returns why the child has ended, or nil while it runs.
+// ended returns the error of the child's end, or nil while it runs.
 func (c *child) ended() error {
 	select {
 	case <-c.done:
@@ -169,11 +169,11 @@ func (c *child) ended() error {
 
 var errEnded = errors.New("it was not told to")
 
-// stop ends the child in good order, and by force when that takes too long. It does so also when what it worked for was
-// interrupted: a broker removes its folder.
+// stop ends the child in order, and by force when that takes too long. It does so even after an interruption: a broker
+// must remove its folder.
 func (c *child) stop() error {
-	_ = c.input.Close()                       // what a part waits for
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // what a worker waits for; it may have ended
+	_ = c.input.Close()                       // a part waits for this
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // a worker waits for this; it may have ended
 	timer := time.NewTimer(stopPatience)
 	defer timer.Stop()
 	if c.pipe != nil {

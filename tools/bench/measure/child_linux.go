@@ -2,8 +2,8 @@ package measure
 
 import "syscall"
 
-// childAttributes keep an interrupt of the terminal from children, which this process ends in its order, and end them when
-// this process dies.
+// childAttributes shield children from an interrupt of the terminal, as this process ends them in order, and end them
+// when this process dies.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -4,5 +4,5 @@ package measure
 
 import "syscall"
 
-// childAttributes are of no account: a benchmark needs Linux.
+// childAttributes returns nil: a benchmark needs Linux.
 func childAttributes() *syscall.SysProcAttr { return nil }

@@ -25,15 +25,15 @@ const (
 	leastSteady = 500 * time.Millisecond
 )
 
-// Config says what is measured and how.
+// Config holds the settings of a benchmark.
 type Config struct {
 	// Program is the postrider program under test. Required.
 	Program string
-	// Parts is the program that runs the parts when it is called with PartCommand. Defaults to this process's own.
+	// Parts is the program that runs the parts, called with PartCommand. Defaults to this process's own.
 	Parts string
-	// Peers are measured in a scenario "peers", which is there when they are. Defaults to none.
+	// Peers are measured in a scenario "peers", which exists when they do. Defaults to none.
 	Peers []Peer
-	// Systems are measured in a scenario "latency", which is there when they are. Defaults to none.
+	// Systems are measured in a scenario "latency", which exists when they do. Defaults to none.
 	Systems []System
 	// Rates are transactions a second of scenario "latency": 1 to 100,000. Defaults to 100 and 1,000.
 	Rates []int
@@ -41,35 +41,35 @@ type Config struct {
 	Against string
 	// Relay holds more flags of `postrider run`, for the relay under test. Defaults to none.
 	Relay []string
-	// Data is a file of JSON lines, plain or gzip, that events are made of. Required.
+	// Data is a file of JSON lines, plain or gzip, the source of events. Required.
 	Data string
-	// Events is how many events a drain has: 64 to 20,000,000. Defaults to 200,000.
+	// Events is the number of events of a drain: 64 to 20,000,000. Defaults to 200,000.
 	Events int
 	// Payload is the size of a payload in bytes: 64 to 524,288. Defaults to 500.
 	Payload int
 	// Partitions of the outbox where a scenario does not vary them: 1 to 32,767. Defaults to 64.
 	Partitions int
-	// Rounds is how often each case is measured: 1 to 100. Defaults to 5.
+	// Rounds is the number of measurements of each case: 1 to 100. Defaults to 5.
 	Rounds int
-	// Duration is how long a steady or idle case is measured; at least 500 ms. Defaults to 15 s.
+	// Duration is that of a steady or idle case; at least 500 ms. Defaults to 15 s.
 	Duration time.Duration
 	// Only names the scenarios to run. Defaults to all.
 	Only []string
 	// Match is a regular expression: it keeps the cases whose names it matches, and their bases. Defaults to all.
 	Match string
-	// Quick runs one round of few events: to see that everything works, not to measure.
+	// Quick runs one round of few events, as a check, not a measurement.
 	Quick bool
 	// Foreign is the share of the processors, 0 to 1, that others may use in a round. Defaults to 0.05.
 	Foreign float64
-	// Repeats is how often a disturbed round is measured again: 0 to 10. Defaults to 2; -1 means 0.
+	// Repeats bounds the repetitions of a disturbed round: 0 to 10. Defaults to 2; -1 means 0.
 	Repeats int
-	// Progress hears what happens, one line at a time. Defaults to nobody.
+	// Progress receives the progress, one line at a time. Defaults to none.
 	Progress func(line string)
-	// Logger receives what the servers and the broken rounds say. Defaults to a logger that discards.
+	// Logger receives the logs of servers and failed rounds. Defaults to a logger that discards.
 	Logger *slog.Logger
 }
 
-// WithDefaults fills the fields that were left zero, and makes everything small for Quick.
+// WithDefaults fills the fields that were left zero, and makes all sizes small for Quick.
 func (c Config) WithDefaults() (Config, error) {
 	own, err := os.Executable()
 	if err != nil {
@@ -115,7 +115,7 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, nil
 }
 
-// scenarios are all that this configuration can run.
+// scenarios returns all scenarios that this configuration can run.
 func (c Config) scenarios() []Scenario {
 	all := Scenarios()
 	if len(c.Peers) > 0 {

@@ -15,25 +15,25 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// shape says what a database holds.
+// shape describes a database's content.
 type shape struct {
 	partitions int
 	payload    int
 	json       bool // the events' payload is jsonb
-	events     int  // that are there, all of them to be published
+	events     int  // present from the start, and to be published
 	log        logUse
 }
 
-// logUse says what the server's log is for.
+// logUse is the use of the server's log.
 type logUse string
 
 const (
-	logDecodable logUse = "decodable" // it can be decoded, and is not
+	logDecodable logUse = "decodable" // decodable, but not decoded
 	logRings     logUse = "rings"     // the outbox asks for the bell from the log
 	logMessages  logUse = "messages"  // as decodable, and each append writes a message into it, as the bell could need instead
 )
 
-// emits adds the message to what appends one event.
+// emits adds the message to the function that appends one event.
 const emits = `DO $do$ BEGIN EXECUTE replace(pg_get_functiondef('outbox_append_event'::regproc), E'\nEND\n$function$',
 	E'\n    PERFORM pg_logical_emit_message(true, ''postrider'', placed::text);\nEND\n$function$'); END $do$`
 
@@ -53,7 +53,7 @@ func (b *Bench) decodable(ctx context.Context) (err error) {
 	return err
 }
 
-// sender is the process that decodes the log for the bell, once there is one.
+// sender waits for the process that decodes the log for the bell.
 func (d *database) sender(ctx context.Context) (pid int, err error) {
 	err = until(ctx, lookEvery, func() (bool, error) {
 		err := d.pool.QueryRow(ctx, `SELECT coalesce(max(active_pid), 0) FROM pg_replication_slots WHERE confirmed_flush_lsn IS NOT NULL`).Scan(&pid)
@@ -70,7 +70,7 @@ type database struct {
 	data *dataset
 }
 
-// servers returns an outbox of which nothing was published, and a new broker, which the caller closes.
+// servers returns an outbox without published events, and a new broker, which the caller closes.
 func (b *Bench) servers(ctx context.Context, s shape, on brokerShape) (*database, *broker, error) {
 	d, err := b.database(ctx, s)
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *Bench) database(ctx context.Context, s shape) (*database, error) {
 	return d, nil
 }
 
-// dropDatabases removes what a scenario made.
+// dropDatabases removes a scenario's databases.
 func (b *Bench) dropDatabases(ctx context.Context) error {
 	for s, d := range b.databases {
 		delete(b.databases, s)
@@ -203,7 +203,7 @@ func (d *database) seed(ctx context.Context, from, to int, pointers string, prog
 		return fmt.Errorf("seed: %w", err)
 	}
 	defer tx.Rollback(ctx)
-	const chunk = 50_000 // keeps what is copied in one go small
+	const chunk = 50_000 // keeps each copy small
 	for first := from; first < to; first += chunk {
 		if first > from && first%1_000_000 == 0 {
 			progress(first)
@@ -244,8 +244,8 @@ func (d *database) seed(ctx context.Context, from, to int, pointers string, prog
 	return nil
 }
 
-// restore puts everything back to where nothing was published and no worker was there. With paused, workers take the
-// partitions but claim nothing until the pause ends.
+// restore resets the database: no event published, no worker known. With paused, workers take the partitions but claim
+// nothing until the pause ends.
 func (d *database) restore(ctx context.Context, paused bool) error {
 	pause := "NULL"
 	if paused {
@@ -280,13 +280,13 @@ func (d *database) shorten(ctx context.Context) error {
 	return d.execute(ctx, `DELETE FROM events WHERE sequence > `+strconv.Itoa(d.events), `VACUUM (ANALYZE) events`)
 }
 
-// resume ends the pause and returns when it did.
+// resume ends the pause and returns its time.
 func (d *database) resume(ctx context.Context) (time.Time, error) {
 	err := d.execute(ctx, `UPDATE outbox_partitions SET paused_at = NULL`)
 	return time.Now(), err
 }
 
-// empty tells whether nothing waits to be published.
+// empty reports whether no event waits.
 func (d *database) empty(ctx context.Context) (empty bool, err error) {
 	if err := d.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM outbox)`).Scan(&empty); err != nil {
 		return false, fmt.Errorf("look into the outbox: %w", err)
@@ -294,7 +294,7 @@ func (d *database) empty(ctx context.Context) (empty bool, err error) {
 	return empty, nil
 }
 
-// shared tells whether that many workers own all partitions together.
+// shared reports whether that many workers own all partitions together.
 func (d *database) shared(ctx context.Context, workers int) (bool, error) {
 	var owned, owners int
 	err := d.pool.QueryRow(ctx, `SELECT count(lease_owner), count(DISTINCT lease_owner) FROM outbox_partitions WHERE lease_until > clock_timestamp()`).

@@ -24,7 +24,7 @@ import (
 // topic of all events.
 const topic = "default"
 
-// dataset makes events without end of the lines of a file: event i is always the same one. Each pass over the file has
+// dataset makes endless events of the lines of a file: event i is always the same one. Each pass over the file has
 // streams of its own.
 type dataset struct {
 	lines   []line
@@ -40,7 +40,7 @@ type line struct {
 	version int64
 }
 
-// event is one made event.
+// event is a generated event.
 type event struct {
 	id       uuid.UUID
 	stream   string
@@ -86,7 +86,7 @@ func readDataset(name string, payload int) (*dataset, error) {
 	return d, nil
 }
 
-// at makes event number i, from 0. Its sequence in a seeded database is i+1.
+// at makes event i, from 0. Its sequence in a seeded database is i+1.
 func (d *dataset) at(i int) event {
 	l := &d.lines[i%len(d.lines)]
 	e := event{id: eventID(i), stream: l.Stream, kind: l.Type, version: l.version, occurred: l.Occurred, payload: d.body(l, i)}
@@ -96,7 +96,7 @@ func (d *dataset) at(i int) event {
 	return e
 }
 
-// stream is at without the rest.
+// stream returns the stream of event i alone.
 func (d *dataset) stream(i int) string {
 	stream := d.lines[i%len(d.lines)].Stream
 	if pass := i / len(d.lines); pass > 0 {
@@ -143,7 +143,7 @@ func padding(body []byte, n int, seed uint64) []byte {
 	return body
 }
 
-// entry is what the checker must find of event i in an outbox of so many partitions. Where the database stores another
+// entry returns the checker's entry of event i in an outbox of so many partitions. Where the database stores another
 // text of the payload, hash is false.
 func (d *dataset) entry(i int, partitions partition.Count, hash bool) ledger.Entry {
 	e := d.at(i)

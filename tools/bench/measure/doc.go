@@ -3,7 +3,7 @@
 // # Model
 //
 // A [Scenario] is a list of cases that are measured in turns: one round runs every case once, the next round again
-// backwards, so that what changes on the machine changes for all of them, and none always follows another. A case gives a [Sample]: values by name, and the checker's
+// backwards, so that changes of the machine affect all cases, and none always follows another. A case gives a [Sample]: values by name, and the checker's
 // verdict. The medians over the rounds are reported, and ratios are taken within a round, between a case and its base,
 // and only then reduced to a median.
 //
@@ -25,19 +25,19 @@
 //
 // # How a system's latency is measured
 //
-// Scenario "latency" compares what other systems do with a transaction of the same event. 16 connections of one process commit
+// Scenario "latency" compares other systems by transactions of the same event. 16 connections of one process commit
 // transactions of one event each, BEGIN, the system's own insert and COMMIT, each at a time that the rate alone sets: a stall of the
-// system makes nobody wait with the next, and a stall of a commit shows in what is counted from the time it was due. A receipt
+// system delays no later transaction, and a stall of a commit shows in the latency from the due time. A receipt
 // is the moment at which the handler begins, in a process of its own on the same machine, by the machine's clock; for the relay the handler
 // is an ordered consumer of the stream, so its way leads over the broker. Latency is from the return of the COMMIT, and beside it from the time at
-// which the transaction was due, which holds what the system costs the commit. The use of processors is that from the end of the warm-up
+// which the transaction was due, which includes the system's cost to the commit. The use of processors is that from the end of the warm-up
 // to the end of the schedule: "relay" is the handler's process and the relay's, "postgres" the server with all of its sessions, those of
-// the producers included; the case "transactions alone" tells what these cost. Neither the order nor a failing handler is looked at.
+// the producers included; the case "transactions alone" has their cost. Neither the order nor a failing handler is measured.
 //
 // # Invariants
 //
 // Every sample of events is checked: a subscriber reads the stream back from its beginning (or reads it meanwhile), and
-// the checker of internal/ledger compares it with what was put in. A round in which an event was lost, repeated,
+// the checker of internal/ledger compares it with the input. A round in which an event was lost, repeated,
 // reordered or changed fails the whole run: there is no figure without the proof. A partial drain is complete
 // when each partition's part is. In a round of latency each event that was committed, in the warm-up too, is received once, or the run
 // fails.

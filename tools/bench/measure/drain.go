@@ -13,18 +13,18 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// drain is the case of publishing what waits, as fast as goes.
+// drain is the case of publishing a backlog at full speed.
 type drain struct {
 	shape
 	broker brokerShape
-	// relay is what is measured; with a nil relay it is the null relay, in atomic batches where atomic is set.
+	// relay is the measured relay; nil: the null relay, in atomic batches where atomic is set.
 	relay  *relayShape
 	atomic bool
 	// most ends the measurement after so many events; 0 means all.
 	most int
 }
 
-// drained is when a drain was over, what it used, and how much it was.
+// drained holds a drain's duration, its use of processors, and its size.
 type drained struct {
 	spent
 	events int
@@ -70,7 +70,7 @@ func (c drain) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	return Sample{Values: values, Events: len(read), Foreign: result.foreign}, nil
 }
 
-// measureRelay runs workers from the end of the pause until nothing waits.
+// measureRelay runs workers from the end of the pause until no event waits.
 func (c drain) measureRelay(ctx context.Context, b *Bench, d *database, n *broker) (_ drained, _ map[string]float64, err error) {
 	workers, err := b.startRelay(ctx, d, n, *c.relay)
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *Bench) startNull(ctx context.Context, d *database, n *broker, atomic, f
 	return relay, nil
 }
 
-// timed measures from a start until nothing waits, or until so many events were published.
+// timed measures from a start until no event waits, or until c.most were published.
 func (c drain) timed(ctx context.Context, b *Bench, d *database, n *broker, relays []*child, begin func() (time.Time, error)) (drained, error) {
 	processors := b.roles(n.child, relays...)
 	stored, err := n.stored(ctx)
@@ -199,7 +199,7 @@ func (c drain) timed(ctx context.Context, b *Bench, d *database, n *broker, rela
 	return drained{after.since(before), c.events, took}, err
 }
 
-// await waits until the stream holds so many messages, which must not stand still.
+// await waits until the stream holds goal messages; it fails where their number stalls.
 func (n *broker) await(ctx context.Context, goal int, relays []*child) error {
 	moved, before := time.Now(), -1
 	return until(ctx, awaitEvery, func() (bool, error) {
@@ -222,7 +222,7 @@ func (n *broker) await(ctx context.Context, goal int, relays []*child) error {
 	})
 }
 
-// lastStored is how long after a time the broker stored the last event, by its clock, which is this machine's.
+// lastStored returns the time from began until the broker stored the last event, by this machine's clock, which is the broker's.
 func (n *broker) lastStored(ctx context.Context, began time.Time) (time.Duration, error) {
 	last, err := n.stream.GetLastMsgForSubject(ctx, eventsFilter)
 	if err != nil {
@@ -231,11 +231,11 @@ func (n *broker) lastStored(ctx context.Context, began time.Time) (time.Duration
 	return last.Time.Sub(began), nil
 }
 
-// snapshot is the case of a backlog behind the dead rows of what was published before it.
+// snapshot is the case of a backlog behind the dead rows of earlier events.
 type snapshot struct {
-	shape // its events are what is published before
+	shape // its events are the earlier ones
 	then  int
-	hold  bool // an old snapshot, so that vacuum can remove nothing
+	hold  bool // hold an old snapshot, so that vacuum removes nothing
 }
 
 func (c snapshot) run(ctx context.Context, b *Bench) (_ Sample, err error) {
@@ -299,7 +299,7 @@ func (c snapshot) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	}}, nil
 }
 
-// hold keeps a snapshot of now until it is released.
+// hold keeps a present snapshot until it is released.
 func (d *database) hold(ctx context.Context) (release func() error, err error) {
 	tx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	if err != nil {

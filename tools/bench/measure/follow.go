@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// followPoll is how long a ring of the bell may be missing.
+	// followPoll bounds the wait for a ring of the bell.
 	followPoll = 50 * time.Millisecond
-	// followBack is how far below the highest sequence seen of its partition a late one may turn up.
+	// followBack is the greatest distance of a late sequence below the highest read one of its partition.
 	followBack = 10_000
-	// followTurn is how many partitions fill a batch at least, and how much further the next step begins: so none starves
-	// where more comes than goes.
+	// followTurn is the least number of partitions that fill a batch, and the offset of the next step: so none starves
+	// under overload.
 	followTurn = 8
 )
 
-// nullFollow takes what is there above a place in each partition, which keeps it from wading through what it deleted. Rows
-// are deleted by where they lie, a plan that cannot flip.
+// nullFollow takes the rows above a sequence in each partition, so that it does not wade through deleted ones. It deletes
+// rows by ctid, a plan that cannot flip.
 const nullFollow = `WITH gone AS (
        DELETE FROM outbox_ready
         WHERE ctid = ANY (ARRAY(
@@ -40,8 +40,8 @@ SELECT g.global_sequence, g.partition_key, g.stream_id, g.topic, e.event_id, e.s
   FROM gone AS g JOIN events AS e ON e.sequence = g.global_sequence
  ORDER BY g.global_sequence`
 
-// follow publishes what is committed, as soon as the bell rings, until the context ends. What it has read is deleted
-// before it is published: a null relay is not safe. One reader does it, as a step is small.
+// follow publishes committed events as soon as the bell rings, until the context ends. It deletes rows before it
+// publishes them: a null relay is not safe. One reader does it, as a step is small.
 func (n *nullRelay) follow(ctx context.Context) error {
 	r := n.readers[0]
 	r.partitions, r.after = make([]int16, n.Partitions), make([]int64, n.Partitions)

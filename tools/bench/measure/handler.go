@@ -20,24 +20,24 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// System is a way from a transaction to a handler, of which scenario "latency" is measured: module tools/peers has them.
+// System is a way from a transaction to a handler, which scenario "latency" measures: module tools/peers has them.
 type System struct {
-	// Name tells version and settings, too. Required.
+	// Name includes version and settings. Required.
 	Name string
 	// Part is the argument of the hidden command that runs its handler, by ServeHandler. Required without Command.
 	Part string
-	// Command is another program that does what ServeHandler does. Defaults to none.
+	// Command is another program that serves as ServeHandler does. Defaults to none.
 	Command []string
 	// Create makes its tables in an empty database. Required.
 	Create func(ctx context.Context, database string) error
-	// Producer returns what puts an event into a transaction; it is called once a round. Required.
+	// Producer returns the Insert of a round; it is called once a round. Required.
 	Producer func() (Insert, error)
 }
 
 // Insert puts an event into a transaction that others begin and commit.
 type Insert func(ctx context.Context, tx pgx.Tx, e PeerEvent) error
 
-// Handler is in the process that receives: it notes which event came when.
+// Handler notes, in the receiving process, the time of each event.
 type Handler struct {
 	p    *part
 	stop context.CancelFunc
@@ -45,17 +45,17 @@ type Handler struct {
 	mu       sync.Mutex
 	received []receipt
 	seen     map[uuid.UUID]struct{}
-	goal     int           // distinct events; 0 while nobody waits
+	goal     int           // number of distinct events; 0 while nobody waits
 	reached  chan struct{} // closed at the goal
 }
 
-// receipt is an event that was received, at a Unix time in nanoseconds.
+// receipt is a received event, with its Unix time in nanoseconds.
 type receipt struct {
 	ID uuid.UUID `json:"id"`
 	At int64     `json:"at"`
 }
 
-// The lines that a handler is told, and answers.
+// The lines that a handler reads, and answers.
 type (
 	handlerTask struct {
 		Expect int `json:"expect"` // distinct events
@@ -65,8 +65,8 @@ type (
 	}
 )
 
-// ServeHandler is what the process of a system's handler does: run connects, calls Ready when it receives, and works until its context
-// ends. The process is asked, by lines of input, to report when it has received so many events, or receives none any more.
+// ServeHandler serves in the process of a system's handler: run connects, calls Ready when it receives, and works until its context
+// ends. Lines of input ask the process to report when it has received so many events, or receives no more.
 func ServeHandler(ctx context.Context, input io.Reader, output io.Writer, run func(ctx context.Context, s PeerSettings, h *Handler) error) error {
 	p := &part{input: bufio.NewReader(input), output: json.NewEncoder(output), log: slog.New(slog.DiscardHandler)}
 	var s PeerSettings
@@ -78,7 +78,7 @@ func ServeHandler(ctx context.Context, input io.Reader, output io.Writer, run fu
 	return run(working, s, &Handler{p: p, stop: stop, seen: map[uuid.UUID]struct{}{}})
 }
 
-// Ready says that the handler receives from now on.
+// Ready reports that the handler receives from now on.
 func (h *Handler) Ready(ctx context.Context) error {
 	if err := h.p.answer(nullAnswer{Ready: true}); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (h *Handler) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Receive notes that an event is here now. It may be called by many at once.
+// Receive notes the receipt of an event now. It is safe for concurrent use.
 func (h *Handler) Receive(id uuid.UUID) {
 	at := time.Now().UnixNano()
 	h.mu.Lock()
@@ -115,7 +115,7 @@ func (h *Handler) Receive(id uuid.UUID) {
 	}
 }
 
-// wait until so many events were received, or none for a while.
+// wait waits until so many events were received, or none for a while.
 func (h *Handler) wait(ctx context.Context, goal int) {
 	h.mu.Lock()
 	if len(h.seen) >= goal {

@@ -96,7 +96,7 @@ func (c outboxCase) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	return b.latency(ctx, d, c.rate, how, b.roles(n.child, append(children(workers), handler)...), handler)
 }
 
-// plainTransactions are a system without a handler: what the transactions cost alone.
+// plainTransactions is a system without a handler: the cost of the transactions alone.
 func plainTransactions() System {
 	return System{
 		Name: "transactions alone",
@@ -117,8 +117,8 @@ func plainTransactions() System {
 	}
 }
 
-// latency measures one round, whose every event the handler must receive once. Without a handler it measures what
-// the transactions cost.
+// latency measures one round, of which the handler must receive each event once. Without a handler it measures the cost
+// of the transactions.
 func (b *Bench) latency(ctx context.Context, d *database, rate int, how transaction, processors roles, handler *child) (Sample, error) {
 	s := schedule{d: d, rate: rate, warmUp: b.cfg.warmUp(), length: b.cfg.Duration, how: how}
 	made, used, err := s.run(ctx, processors)
@@ -173,7 +173,7 @@ func latencyScenario(systems []System) Scenario {
 	}}
 }
 
-// schedule is a round of transactions of one event each, which are due at fixed times, whatever became of the ones before.
+// schedule is a round of transactions of one event each, which are due at fixed times, independent of earlier ones.
 type schedule struct {
 	d              *database
 	rate           int // transactions a second
@@ -181,19 +181,19 @@ type schedule struct {
 	how            transaction
 }
 
-// transaction is what a producer puts into one, and what it does after the commit.
+// transaction is a producer's insert, and its act after the commit.
 type transaction struct {
 	insert    Insert
 	committed func() error // may be nil
 }
 
-// moment is when a transaction was due, and when its commit had returned.
+// moment holds the due time of a transaction, and that of its commit's return.
 type moment struct {
 	id             uuid.UUID
 	due, committed time.Time
 }
 
-// warm is how many transactions are not measured.
+// warm returns the number of unmeasured transactions.
 func (s schedule) warm() int { return s.count(s.warmUp) }
 
 func (s schedule) count(length time.Duration) int {
@@ -236,7 +236,7 @@ func (s schedule) run(ctx context.Context, processors roles) (made []moment, use
 	return made, used, err
 }
 
-// between is what was used from one time to another.
+// between returns the use of processors from one time to another.
 func between(ctx context.Context, processors roles, from, to time.Time) (spent, error) {
 	var usages [2]usage
 	for i, at := range []time.Time{from, to} {
@@ -255,7 +255,7 @@ func between(ctx context.Context, processors roles, from, to time.Time) (spent, 
 func (s schedule) produce(ctx context.Context, conn *pgx.Conn, which int, began time.Time, made []moment) error {
 	for n := which; n < len(made); n += producers {
 		e := s.d.data.at(n)
-		stream := e.stream + "@" + strconv.Itoa(which) // of its own, so that producers do not wait for each other
+		stream := e.stream + "@" + strconv.Itoa(which) // its own, so that producers do not wait for each other
 		one := PeerEvent{
 			Sequence: int64(n + 1), ID: e.id, Stream: stream, Version: e.version, Type: e.kind,
 			Partition: partition.Of(stream, partition.Count(s.d.partitions)), Payload: string(e.payload),

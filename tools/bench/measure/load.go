@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// producers is how many connections append at a steady rate.
+	// producers is the number of connections that append at a steady rate.
 	producers = 16
 	// mostTransactions a second; above it they hold several events, so that the relay is measured and not the append.
 	mostTransactions = 1000
@@ -34,10 +34,10 @@ type load struct {
 	rate     int  // events a second
 	each     int  // events of a transaction
 	made     int  // events, of all phases
-	silent   bool // nobody rings after a commit
+	silent   bool // producers do not ring after a commit
 
 	mu      sync.Mutex
-	checker *ledger.Checker // of the phase that runs
+	checker *ledger.Checker // of the present phase
 	commits []commit        // of that phase
 }
 
@@ -49,8 +49,8 @@ func newLoad(d *database, n *broker, order ledger.Ordering, rate int) (*load, er
 	return &load{d: d, n: n, producer: producer, order: order, rate: rate, each: max(1, rate/mostTransactions)}, nil
 }
 
-// subscribe hands what is stored from now on to the checker of the phase, until stop is called. It returns the
-// error that ended it.
+// subscribe passes messages stored from now on to the checker of the phase, until stop is called, which returns the
+// subscription's error.
 func (l *load) subscribe(ctx context.Context) (stop func() error, err error) {
 	next, err := l.n.next(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (l *load) receive(msg jetstream.Msg, at time.Time) error {
 	return nil
 }
 
-// phase produces for a while and returns what the checker says when everything was received.
+// phase produces for a while and returns the checker's report when each event was received.
 func (l *load) phase(ctx context.Context, length time.Duration) (ledger.Report, error) {
 	book := ledger.New()
 	checker, err := ledger.NewChecker(ledger.Config{Ledger: book, Ordering: l.order})
@@ -139,12 +139,12 @@ func (l *load) phase(ctx context.Context, length time.Duration) (ledger.Report, 
 	return checker.Report(), verdict(checker.Report())
 }
 
-// errUnheard is the failure of a measurement: everything is stored, and the subscriber does not get it. A consumer on a
-// replicated stream may stand still after a change of leaders (nats-io/nats.go#2063).
+// errUnheard is a failure of the measurement: the stream holds events that the subscriber does not receive. A consumer on
+// a replicated stream may stall after a change of leaders (nats-io/nats.go#2063).
 var errUnheard = errors.New("the stream holds all events, and the subscriber does not receive them")
 
-// explain says why events of a phase, which are stored from a sequence on, were not received: errUnheard, or the faults of
-// the stream.
+// explain returns why a phase's events, stored from a sequence on, were not received: errUnheard, or the faults of the
+// stream.
 func (l *load) explain(ctx context.Context, book *ledger.Ledger, from uint64) error {
 	stored, err := l.n.readBack(ctx, from)
 	if err != nil {
@@ -156,7 +156,7 @@ func (l *load) explain(ctx context.Context, book *ledger.Ledger, from uint64) er
 	return errUnheard
 }
 
-// received waits until everything was, as long as more comes: a rate above what goes makes it late, not lost.
+// received waits until each event was, while more come: a rate above capacity makes events late, not lost.
 func received(ctx context.Context, checker *ledger.Checker) error {
 	for before := -1; ; {
 		patient, cancel := context.WithTimeoutCause(ctx, stallPatience/2, errors.New("the subscriber receives nothing more"))
@@ -195,7 +195,7 @@ func (l *load) produce(ctx context.Context, book *ledger.Ledger, which int, bega
 	return nil
 }
 
-// append commits one transaction, notes when, and rings.
+// append commits one transaction, notes the time, and rings.
 func (l *load) append(ctx context.Context, conn *pgx.Conn, book *ledger.Ledger, first, which int) error {
 	events := make([]outbox.Event, l.each)
 	for i := range events {
@@ -241,15 +241,15 @@ func (l *load) committed(book *ledger.Ledger, entries []ledger.Entry, at time.Ti
 	}
 }
 
-// commit is when an event was known to be committed.
+// commit is an event with the time of its commit's return.
 type commit struct {
 	sequence int64
 	at       time.Time
 }
 
-// writersWait is how long after its own commit an event had to wait for the last one that drew its sequence earlier: the
-// latency below which nobody gets who keeps the order of the sequences and learns the place of an event only by its
-// commit. It sorts the commits, and returns milliseconds in ascending order.
+// writersWait returns each event's wait, after its commit, for the last event with an earlier sequence: the least latency
+// of a relay that keeps the order of sequences and learns an event's place only by its commit. It sorts the commits, and
+// returns milliseconds in ascending order.
 func writersWait(commits []commit) []float64 {
 	slices.SortFunc(commits, func(a, b commit) int { return cmp.Compare(a.sequence, b.sequence) })
 	waits := make([]float64, len(commits))
@@ -264,7 +264,7 @@ func writersWait(commits []commit) []float64 {
 	return waits
 }
 
-// quantile of ascending values: the least that a share q, above 0 and at most 1, does not exceed; 0 where there is none.
+// quantile returns the least of ascending values that a share q, above 0 and at most 1, does not exceed; 0 for none.
 func quantile(ascending []float64, q float64) float64 {
 	if len(ascending) == 0 {
 		return 0

@@ -9,23 +9,23 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// messageBuffer holds the messages of a flight as they go over the wire, with the relay's headers.
+// messageBuffer holds the messages of a flight in wire format, with the relay's headers.
 type messageBuffer struct {
 	atomic   bool
 	json     bool
 	subject  wire.Subject
 	subjects map[string]string
 
-	reply    []byte // where acknowledgements go
+	reply    []byte // the subject of acknowledgements
 	batch    string // id of an atomic batch
 	bytes    []byte
 	messages int
-	header   []byte // of the message in hand
+	header   []byte // of the present message
 	last     lastMessage
 }
 
-// lastMessage is where the parts of the message written last lie: an atomic batch marks its last one, and only at the end
-// is it known which that is.
+// lastMessage locates the parts of the message written last: an atomic batch marks its last message, which is known only
+// at the end.
 type lastMessage struct {
 	start, header, payload, end int
 	subject                     string
@@ -41,7 +41,7 @@ func (m *messageBuffer) row(v [][]byte) int64 {
 	sequence := int64(binary.BigEndian.Uint64(v[0]))
 	payload := v[7]
 	if m.json && len(payload) > 0 {
-		payload = payload[1:] // the version of the format
+		payload = payload[1:] // skips the format's version
 	}
 	m.messages++
 	h := append(m.header[:0], "NATS/1.0\r\n"+message.HeaderEventID+": "...)
@@ -77,7 +77,7 @@ func (m *messageBuffer) row(v [][]byte) int64 {
 	return sequence
 }
 
-// append writes a message with the header in hand.
+// append writes a message with the present header.
 func (m *messageBuffer) append(subject string, reply, payload []byte) {
 	m.last = lastMessage{start: len(m.bytes), subject: subject}
 	b := append(m.bytes, "HPUB "...)
@@ -96,7 +96,7 @@ func (m *messageBuffer) append(subject string, reply, payload []byte) {
 	m.bytes = append(b, "\r\n"...)
 }
 
-// wire is the flight's bytes. An atomic batch's last message commits it and asks for the answer.
+// wire returns the flight's bytes. An atomic batch's last message commits it and requests the answer.
 func (m *messageBuffer) wire() []byte {
 	if m.atomic && m.messages > 0 {
 		l := m.last

@@ -20,21 +20,21 @@ type nullSettings struct {
 	Database   string `json:"database"`
 	NATS       string `json:"nats"`
 	Partitions int    `json:"partitions"`
-	// Atomic publishes in atomic batches, without it messages with ids are pipelined.
+	// Atomic publishes in atomic batches, else messages with ids are pipelined.
 	Atomic bool `json:"atomic"`
 	// Readers is the number of database connections, each with its partitions.
 	Readers int `json:"readers"`
-	// Batch is the most messages of one flight.
+	// Batch bounds the messages of one flight.
 	Batch int `json:"batch"`
-	// Flights is how many flights are in the air at once, over all readers.
+	// Flights bounds the flights in the air at once, over all readers.
 	Flights int `json:"flights"`
 	// JSON: the payload is a jsonb column.
 	JSON bool `json:"json"`
-	// Follow goes on with what is committed later, until it is told to end, and deletes what it reads.
+	// Follow also publishes later commits, until its input ends, and deletes the rows it reads.
 	Follow bool `json:"follow"`
 }
 
-// nullAnswer is what a null relay says when it is ready, and when it has done.
+// nullAnswer is a null relay's line when it is ready, and when it is done.
 type nullAnswer struct {
 	Ready     bool   `json:"ready"`
 	Published int    `json:"published"`
@@ -69,7 +69,7 @@ func (p *part) runNull(ctx context.Context) (err error) {
 	if n.wire, err = dialWire(ctx, s.NATS); err != nil {
 		return err
 	}
-	defer n.wire.close() //nolint:errcheck // everything is acknowledged, or lost
+	defer n.wire.close() //nolint:errcheck // each message is acknowledged, or lost
 	if err := n.connect(ctx); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (p *part) runNull(ctx context.Context) (err error) {
 	return nil
 }
 
-// planning keeps the planner on index scans, whatever it knows of the tables.
+// planning keeps the planner on index scans, whatever the tables' statistics.
 const planning = `SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off; SET enable_bitmapscan = off;
 	SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan; SET synchronous_commit = off`
 
@@ -137,7 +137,7 @@ func (n *nullRelay) connect(ctx context.Context) error {
 
 func (n *nullRelay) disconnect(ctx context.Context) {
 	for _, r := range n.readers {
-		_ = r.conn.Close(ctx) // nothing is open
+		_ = r.conn.Close(ctx) // no transaction is open
 	}
 }
 
@@ -148,7 +148,7 @@ const nullRead = `SELECT o.global_sequence, o.partition_key, o.stream_id, o.topi
   JOIN events AS e ON e.sequence = o.global_sequence
  ORDER BY o.global_sequence`
 
-// drain publishes everything that is there.
+// drain publishes all present rows.
 func (n *nullRelay) drain(ctx context.Context) error {
 	failed := make(chan error, len(n.readers))
 	for _, r := range n.readers {

@@ -22,8 +22,8 @@ const (
 // ErrPart is returned for a part that does not exist.
 var ErrPart = errors.New("no such part of a benchmark")
 
-// RunPart is what a child process of a benchmark does: it reads its settings from the first line of input, answers in
-// lines, and ends when input or ctx does. It is no interface for people.
+// RunPart runs a child process of a benchmark: it reads its settings from the first line of input, answers in lines, and
+// ends when input or ctx does. It is no interface for people.
 func RunPart(ctx context.Context, name string, input io.Reader, output io.Writer, log *slog.Logger) error {
 	p := &part{input: bufio.NewReader(input), output: json.NewEncoder(output), log: log}
 	switch name {
@@ -55,7 +55,7 @@ func (p *part) settings(value any) error {
 	return nil
 }
 
-// answer tells the benchmark something.
+// answer sends the benchmark a line.
 func (p *part) answer(value any) error {
 	if err := p.output.Encode(value); err != nil {
 		return fmt.Errorf("answer: %w", err)
@@ -63,7 +63,7 @@ func (p *part) answer(value any) error {
 	return nil
 }
 
-// told waits for a line, false is the end of input.
+// told waits for a line; false: the end of input.
 func (p *part) told(ctx context.Context) bool {
 	read := make(chan bool, 1)
 	go func() {

@@ -24,7 +24,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Peer is another relay that is measured with the same events: module tools/peers has them.
+// Peer is another relay to measure with the same events: module tools/peers has them.
 type Peer struct {
 	Name string
 	// Part is the argument of the hidden command that runs it, by ServePeer.
@@ -46,7 +46,7 @@ type PeerEvent struct {
 	Payload   string       `json:"payload"`
 }
 
-// Message is the event as the relay publishes it, but for the fence: subject and headers, and a message id.
+// Message returns the event as the relay publishes it, except for the fence: subject and headers, and a message id.
 func (e PeerEvent) Message() (*nats.Msg, error) {
 	subject, err := wire.ParseSubject(wire.DefaultSubject)
 	if err != nil {
@@ -63,14 +63,14 @@ func (e PeerEvent) Message() (*nats.Msg, error) {
 	}, nil
 }
 
-// PeerSettings are what the process of a peer is told.
+// PeerSettings are the settings of a peer's process.
 type PeerSettings struct {
 	Database string `json:"database"`
 	NATS     string `json:"nats"`
 }
 
-// ServePeer is what the process of a peer does: run connects, calls begin, which waits for the start of the measurement, and works
-// until its context ends.
+// ServePeer serves in the process of a peer: run connects, calls begin, which waits for the start of the measurement, and works until
+// its context ends.
 func ServePeer(ctx context.Context, input io.Reader, output io.Writer, run func(ctx context.Context, s PeerSettings, begin func() error) error) error {
 	p := &part{input: bufio.NewReader(input), output: json.NewEncoder(output), log: slog.New(slog.DiscardHandler)}
 	var s PeerSettings
@@ -188,7 +188,7 @@ func (b *Bench) peerDatabase(ctx context.Context, c peerCase) (*database, error)
 	})
 }
 
-// copied is a copy of a database, which is made and filled the first time.
+// copied returns a copy of a database, which the first call makes and fills.
 func (b *Bench) copied(ctx context.Context, filled string, s shape, data *dataset, fill func(database string) error) (*database, error) {
 	u, err := url.Parse(b.postgres.URL())
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 // tick is the unit in which the kernel counts the use of processors. Linux tells programs 100 a second on every platform.
 const tick = 10 * time.Millisecond
 
-// usage is the time that processors spent, by who used it.
+// usage is the time that processors spent, by role.
 type usage struct {
 	at      time.Time
 	roles   map[string]time.Duration
 	machine time.Duration // all of the machine, its host's other guests included
 }
 
-// roles says which processes count as what. A process counts with its children, dead and alive, where tree says so.
+// roles lists the processes of each role. A process counts with its children, dead and alive, where tree says so.
 type roles map[string][]member
 
 type member struct {
@@ -37,10 +37,10 @@ const (
 	roleKernel   = "kernel"
 )
 
-// processStat is what /proc tells of a process.
+// processStat holds fields of a process in /proc.
 type processStat struct {
 	parent      int
-	own, waited time.Duration // waited is what children used that have ended
+	own, waited time.Duration // waited is the use of ended children
 }
 
 func readProcess(pid int) (processStat, error) {
@@ -48,7 +48,7 @@ func readProcess(pid int) (processStat, error) {
 	if err != nil {
 		return processStat{}, err
 	}
-	_, rest, found := strings.Cut(string(text), ") ") // a name may hold anything but that
+	_, rest, found := strings.Cut(string(text), ") ") // a name may hold anything else
 	fields := strings.Fields(rest)
 	if !found || len(fields) < 15 {
 		return processStat{}, fmt.Errorf("/proc/%d/stat: %q", pid, text)
@@ -103,7 +103,7 @@ func (m member) used() (time.Duration, error) {
 	return sum, nil
 }
 
-// machineUsage is the time that was not idle, over all processors. Time that the host took away counts.
+// machineUsage returns the busy time of all processors. Time that the host took away counts.
 func machineUsage() (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -128,7 +128,7 @@ func machineUsage() (time.Duration, error) {
 	return time.Duration(sum) * tick, nil
 }
 
-// spent is what was used from one measurement to the next.
+// spent is the use of processors between two measurements.
 type spent struct {
 	wall    time.Duration
 	roles   map[string]time.Duration
@@ -148,17 +148,17 @@ func (u usage) since(before usage) spent {
 	return s
 }
 
-// perEvent is what a role used, in microseconds for each of n events.
+// perEvent returns a role's use, in microseconds for each of n events.
 func (s spent) perEvent(role string, n int) float64 {
 	return float64(s.roles[role]) / float64(time.Microsecond) / float64(max(1, n))
 }
 
-// percent is what a role used, of one processor.
+// percent returns a role's use, in percent of one processor.
 func (s spent) percent(role string) float64 {
 	return 100 * float64(s.roles[role]) / float64(max(1, s.wall))
 }
 
-// peakMemory is the most memory that a process had, in MiB.
+// peakMemory returns the most memory that a process had, in MiB.
 func peakMemory(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

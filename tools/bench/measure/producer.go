@@ -171,7 +171,7 @@ func (c unheard) run(ctx context.Context, b *Bench) (_ Sample, err error) {
 	}}, nil
 }
 
-// senderUse is what the process that decodes the log has used; 0 without one.
+// senderUse returns the processor time of the process that decodes the log; 0 without one.
 func senderUse(pid int) (time.Duration, error) {
 	if pid == 0 {
 		return 0, nil

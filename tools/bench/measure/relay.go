@@ -15,7 +15,7 @@ import (
 	"github.com/postrider/postrider/internal/loopback"
 )
 
-// relayShape says how the relay under test runs.
+// relayShape configures the relay under test.
 type relayShape struct {
 	order   ledger.Ordering
 	workers int // processes; 0 means 1
@@ -28,13 +28,13 @@ type worker struct {
 }
 
 const (
-	// readyPatience is how long workers may take to hold all leases.
+	// readyPatience bounds the time until workers hold all leases.
 	readyPatience = time.Minute
-	// lookEvery is the time between two looks at something that gives no signal.
+	// lookEvery is the interval of polls where no signal comes.
 	lookEvery = 10 * time.Millisecond
-	// awaitEvery is the same for the stream of a drain, which a look disturbs.
+	// awaitEvery is the same for the stream of a drain, which a poll disturbs.
 	awaitEvery = 50 * time.Millisecond
-	// stallPatience is how long a drain may stand still.
+	// stallPatience bounds a drain's standstill.
 	stallPatience = 30 * time.Second
 )
 
@@ -93,7 +93,7 @@ func children(workers []worker) []*child {
 	return list
 }
 
-// until looks again and again.
+// until polls holds until it is true.
 func until(ctx context.Context, every time.Duration, holds func() (bool, error)) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -109,7 +109,7 @@ func until(ctx context.Context, every time.Duration, holds func() (bool, error))
 	}
 }
 
-// mallocs is how often a worker has allocated memory, by its metrics.
+// mallocs returns a worker's number of allocations, by its metrics.
 func (w worker) mallocs(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.monitor+"/metrics", http.NoBody)
 	if err != nil {
@@ -133,7 +133,7 @@ func (w worker) mallocs(ctx context.Context) (float64, error) {
 	return 0, fmt.Errorf("metrics of %s: no go_memstats_mallocs_total: %w", w.name, lines.Err())
 }
 
-// allocations of all workers.
+// allocations sums mallocs over all workers.
 func allocations(ctx context.Context, workers []worker) (float64, error) {
 	var sum float64
 	for _, w := range workers {
@@ -146,7 +146,7 @@ func allocations(ctx context.Context, workers []worker) (float64, error) {
 	return sum, nil
 }
 
-// memory is the most that any worker had, in MiB.
+// memory returns the largest peak of a worker, in MiB.
 func memory(workers []worker) (float64, error) {
 	var most float64
 	for _, w := range workers {

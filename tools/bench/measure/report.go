@@ -32,19 +32,19 @@ const (
 	ValueSender        = "log_sender_us_per_transaction"
 )
 
-// Sample is what one case gave in one round.
+// Sample is the result of one case in one round.
 type Sample struct {
 	Values map[string]float64 `json:"values"`
 	// Events were checked one by one.
 	Events int `json:"events"`
-	// Foreign is the share of all processors that others used, 0 to 1; Disturbed that it was above the limit.
+	// Foreign is the share of all processors that others used, 0 to 1; Disturbed says that it was above the limit.
 	Foreign   float64 `json:"foreign"`
 	Disturbed bool    `json:"disturbed"`
-	// Repeated is how often the round was measured again.
+	// Repeated counts the repetitions of the round.
 	Repeated int `json:"repeated"`
 }
 
-// Spread is a median with what lay around it.
+// Spread is a median with its least and greatest value.
 type Spread struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
@@ -59,7 +59,7 @@ type CaseResult struct {
 	Samples []Sample          `json:"rounds"`
 	// Ratios are the values over those of the base in the same round.
 	Ratios map[string]Spread `json:"ratios,omitempty"`
-	// Disturbed is how many rounds count although others used more of the machine than allowed.
+	// Disturbed counts the rounds kept although others used more of the machine than allowed.
 	Disturbed int `json:"disturbed"`
 }
 
@@ -67,12 +67,12 @@ type CaseResult struct {
 type Result struct {
 	Scenario string        `json:"scenario"`
 	About    string        `json:"about"`
-	Main     string        `json:"main"` // the value that tells most
+	Main     string        `json:"main"` // the most important value
 	Unit     string        `json:"unit"`
 	Cases    []*CaseResult `json:"cases"`
 }
 
-// Report is everything that was measured.
+// Report holds all results.
 type Report struct {
 	Version    string    `json:"version"` // of the program under test
 	Started    time.Time `json:"started"`
@@ -106,7 +106,7 @@ func (r *Result) conclude() {
 	}
 }
 
-// spreads of each value over the rounds, or of its ratio to the same round of a base.
+// spreads returns the spread of each value over the rounds, or of its ratio to the same round of a base.
 func spreads(samples, bases []Sample) map[string]Spread {
 	values := map[string][]float64{}
 	for i, s := range samples {

@@ -8,7 +8,7 @@ import (
 	"github.com/postrider/postrider/internal/ledger"
 )
 
-// Scenario is a group of cases that are measured in turns.
+// Scenario is a group of cases measured in turns.
 type Scenario struct {
 	Name  string
 	About string
@@ -20,7 +20,7 @@ type Scenario struct {
 // Case is one thing to measure.
 type Case struct {
 	Name string
-	// Base is the case of the same round that its values are divided by; "" for none.
+	// Base is the case of the same round that divides its values; "" for none.
 	Base string
 
 	relay bool // it is about the product, not about a null relay or the servers
@@ -45,7 +45,7 @@ func against(cases []Case) []Case {
 	return all
 }
 
-// Scenarios are all there are, in the order in which they run.
+// Scenarios returns all scenarios, in the order in which they run.
 func Scenarios() []Scenario {
 	return []Scenario{
 		{"drain", "publish a backlog: null relays, and the relay in batches and one by one, by partition and by stream, on one server", ValueRate, "events/s", drainCases},
@@ -79,7 +79,7 @@ func caseOf(name, base string, d drain) Case {
 	return Case{Name: name, Base: base, relay: d.relay != nil, run: d.run}
 }
 
-// ways are both ways to store messages, each with its null relay.
+// ways returns both ways to store messages, each with its null relay.
 func ways(s shape, on brokerShape, suffix string) []Case {
 	relay, single := &relayShape{order: ledger.ByPartition}, on
 	single.oneByOne = true
@@ -199,5 +199,5 @@ func workerCases(c Config) []Case {
 	return cases
 }
 
-// warmUp is how long a steady case runs before it is measured.
+// warmUp returns the time that a steady case runs before its measurement.
 func (c Config) warmUp() time.Duration { return min(2*time.Second, c.Duration/2) }

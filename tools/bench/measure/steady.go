@@ -9,10 +9,10 @@ import (
 	"github.com/postrider/postrider/internal/ledger"
 )
 
-// leastReached is the share of its rate below which a steady case says so.
+// leastReached is the share of its rate below which a steady case reports that.
 const leastReached = 0.95
 
-// steady is the case of a rate that lasts, from commit to receipt.
+// steady is the case of a steady rate, from commit to receipt.
 type steady struct {
 	shape
 	broker brokerShape
@@ -118,14 +118,14 @@ func steadyCases(c Config) []Case {
 	return cases
 }
 
-// with is the shape of a database without events, of which the server's log is used.
+// with returns the shape of a database without events, whose server's log is used.
 func (c Config) with(use logUse) shape {
 	s := c.shape()
 	s.events, s.log = 0, use
 	return s
 }
 
-// bellCases are about what events of producers wait for that do not ring.
+// bellCases measure the wait of events whose producers do not ring.
 func bellCases(c Config) []Case {
 	rates := []int{100, 1000}
 	if c.Quick {
@@ -147,7 +147,7 @@ func bellCases(c Config) []Case {
 	return cases
 }
 
-// bellCostCases are about what everybody else pays for the bell from the log.
+// bellCostCases measure the costs of the bell from the log for all others.
 func bellCostCases(c Config) []Case {
 	connections := 8
 	if c.Quick {
@@ -162,13 +162,13 @@ func bellCostCases(c Config) []Case {
 	}
 }
 
-// idle is the case of a relay that has nothing to do.
+// idle is the case of a relay without events.
 type idle struct {
 	shape
 	relay *relayShape // nil: the servers alone
 }
 
-// idleSettle is how long a relay may have after it owns its partitions.
+// idleSettle is the time that a relay has after it owns its partitions.
 const idleSettle = 3 * time.Second
 
 func (c idle) run(ctx context.Context, b *Bench) (_ Sample, err error) {

@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// rawConn is a connection to a NATS server with no client between: messages are written into buffers by hand, many of them
-// go out in one write, and acknowledgements are counted.
+// rawConn is a connection to a NATS server without a client: it writes messages into buffers by hand, sends many in one
+// write, and counts acknowledgements.
 type rawConn struct {
 	conn  net.Conn
-	reply string // beginning of the subjects that acknowledgements come to
+	reply string // prefix of the subjects of acknowledgements
 
 	writing sync.Mutex
 	mu      sync.Mutex
@@ -30,11 +30,11 @@ type rawConn struct {
 	ended   chan struct{}
 }
 
-// flight is a number of messages whose acknowledgements are awaited together.
+// flight is a group of messages whose acknowledgements are awaited together.
 type flight struct {
 	number int
 	left   int
-	air    chan struct{} // gives a place back when everything is answered
+	air    chan struct{} // gets a place back when all messages are answered
 	done   chan error    // gets one value
 }
 
@@ -46,7 +46,7 @@ func (f *flight) land(err error) {
 
 var errRefused = errors.New("the broker refused a message")
 
-// ackWait is the longest time between sending and the last acknowledgement of a flight.
+// ackWait bounds the time between sending and a flight's last acknowledgement.
 const ackWait = 30 * time.Second
 
 func dialWire(ctx context.Context, address string) (*rawConn, error) {
@@ -77,7 +77,7 @@ func dialWire(ctx context.Context, address string) (*rawConn, error) {
 	}
 }
 
-// read handles what the server says until the connection ends.
+// read handles the server's lines until the connection ends.
 func (w *rawConn) read(r *bufio.Reader, ready chan struct{}) {
 	defer close(w.ended)
 	err := w.readAll(r, ready)

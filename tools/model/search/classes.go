@@ -1,7 +1,7 @@
 package search
 
-// Classify searches without taking states for the same, and counts the classes into which another system's keys would put them. Where
-// states that count as one differ in their successors, the other system finds fewer.
+// Classify searches with exact keys, and counts the classes into which another system's keys would put the states. Where states that
+// count as one differ in their successors, the other system finds fewer.
 func Classify[S any, N Note](exact, reduced System[S, N], options Options) (r Result[S, N], classes int) {
 	c := &classifying[S, N]{exact, reduced, map[string]bool{}}
 	r = Run[S, N](c, options)

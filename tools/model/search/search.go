@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// System is what is searched. A state is a value; whatever can happen next is a step.
+// System is the searched system. A state is a value; each possible happening is a step.
 type System[S any, N Note] interface {
 	Initial() S
 	// Successors emits every state that one step leads to. truncated: a step did not fit into the bounds and was left out.
 	Successors(s *S, emit func(S, N)) (truncated bool)
-	// Key appends what tells the state from others. States with the same key count as one.
+	// Key appends the state's identity. States with the same key count as one.
 	Key(s *S, key []byte) []byte
 	Invariants() []Invariant[S]
 	// Finished: nothing is left to do.
@@ -19,7 +19,7 @@ type System[S any, N Note] interface {
 	Live(s *S) bool
 }
 
-// Note says what happened in a step.
+// Note describes a step.
 type Note interface{ Happening() Happening }
 
 // Happening is a kind of step, in the words of its note.
@@ -29,23 +29,23 @@ type Happening struct{ Did, Then string }
 type Invariant[S any] struct {
 	Name  string
 	Holds func(s *S) bool
-	// Follow: a state that breaks it is followed further, since worse may come of it. The others are the worst.
+	// Follow: the search goes on behind a state that breaks it, since worse may follow. The others are the worst.
 	Follow bool
 }
 
 // Options bound a search.
 type Options struct {
-	Progress  string // if not empty: look for live states from which none is finished, under this name; takes memory for every step
-	MaxStates int    // go no further when there are more; 0: no limit
+	Progress  string // if not empty: find live states that reach no finished one, under this name; takes memory for every step
+	MaxStates int    // the search ends beyond it; 0: no limit
 }
 
-// Result is what a search found.
+// Result holds the findings of a search.
 type Result[S any, N Note] struct {
-	States    int  // with different keys
+	States    int  // states with different keys
 	Steps     int  // between them
 	Depth     int  // steps from the start to the farthest
-	Finished  int  // states in which nothing is left to do
-	Truncated bool // something was left out, for MaxStates or for want of room in a state
+	Finished  int  // states without work
+	Truncated bool // steps were left out, for MaxStates or for want of room in a state
 	Happened  map[Happening]int
 	Broken    []Counterexample[S, N] // at most one for each invariant, and none shorter
 }
@@ -78,8 +78,8 @@ type explorer[S any, N Note] struct {
 	key        []byte
 	visited    map[fingerprint]uint32 // the number of the state, in the order of discovery
 	parents    []uint32               // the states from which they were discovered
-	next       []S                    // discovered and not yet looked at
-	from       uint32                 // the state that is being looked at
+	next       []S                    // discovered and not yet visited
+	from       uint32                 // the present state
 	edges      []edge                 // the steps, if Progress is asked for
 	live       []uint32
 	finished   []uint32
@@ -199,7 +199,7 @@ func (x *explorer[S, N]) trace(number uint32) (t []Step[S, N]) {
 
 // stuck looks for a live state from which no finished one can be reached, the nearest one.
 func (x *explorer[S, N]) stuck() (number uint32, found bool) {
-	// Sort the steps by where they lead: into[start[n]:start[n+1]] come from the predecessors of n.
+	// Sort the steps by target: into[start[n]:start[n+1]] come from the predecessors of n.
 	start := make([]uint32, len(x.parents)+1)
 	for _, e := range x.edges {
 		start[e.to+1]++

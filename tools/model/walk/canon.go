@@ -6,7 +6,7 @@ import (
 	"github.com/postrider/postrider/tools/model/search"
 )
 
-// Key implements search.System. It writes two states alike if they differ only in what no step can tell apart:
+// Key implements search.System. It writes two states alike if no step can tell them apart. They may differ in:
 //
 //   - the names of takeovers: only whether two are the same matters.
 //   - requests in the network that can only be refused: the stream is past their expectation, or the row, and what a crash leaves of it,
@@ -44,7 +44,7 @@ func (x *system) Key(s *State, key []byte) []byte {
 	return c.key
 }
 
-// canon is a key that is being written.
+// canon is a key in the making.
 type canon struct {
 	*system
 

@@ -44,8 +44,8 @@ func (x *system) mark(d *Row, m Mark) (made bool) {
 	return true
 }
 
-// flush: what commits synchronously is durable, and with it whatever was committed before. A standby that lags behind
-// waits for nothing.
+// flush: synchronous commits are durable, and with them all earlier ones. A standby that lags behind waits for
+// nothing.
 func (x *system) flush(n *State) {
 	if !x.Lagging {
 		n.Database.Durable = n.Database.Row
@@ -60,7 +60,7 @@ func (x *system) time(s *State) {
 	}
 }
 
-// crash: what was committed becomes durable in its order, a while later. A crash of the primary, or a failover, forgets what is not.
+// crash: commits become durable in their order, a while later. A crash of the primary, or a failover, forgets the others.
 // Nobody notices; marks that are under way may arrive behind it.
 func (x *system) crash(s *State) {
 	if !x.Crashes || s.Database.Durable == s.Database.Row {

@@ -12,18 +12,18 @@ import (
 type Config struct {
 	Workers      uint8 // 1 to 3
 	Events       uint8 // 1 to 4, in order
-	Fail         Set   // those of them that may fail, any number of times
+	Fail         Set   // the events that may fail, any number of times
 	Claim        uint8 // most rows read at once, besides parked ones: a single message, or an atomic batch
 	Acquisitions uint8 // of the lease, 1 to 5
 	Takes        uint8 // takeovers under one lease, besides those that a loss brings, 1 to 3
-	Losses       uint8 // how often the stream is made anew or restored, 0 to 2
+	Losses       uint8 // number of times the stream is made anew or restored, 0 to 2
 	Remade       bool  // it is made anew, and never restored
 	Zombies      bool  // a loss may find a worker about to write
 	StaleReads   bool  // reads of the last record may return earlier ones
 	Crashes      bool  // the database may crash and lose commits that are not durable
 	Lagging      bool  // nothing is durable at once: a failover to a standby that lags behind
 	Progress     bool  // look for states from which the work cannot be finished; takes memory for every step
-	MaxStates    int   // go no further when there are more; 0: no limit
+	MaxStates    int   // the search ends beyond it; 0: no limit
 }
 
 // ErrConfig is in every error about a Config.
@@ -74,7 +74,7 @@ func (c Config) options() search.Options {
 	return options
 }
 
-// Finished implements search.System: every event is in the stream, and no crash brings any work back.
+// Finished implements search.System: every event is in the stream, and no crash brings work back.
 func (x *system) Finished(s *State) bool {
 	d := s.Database.Durable
 	return d.Ready|d.Parked == 0 && !d.Stands && s.Stream.stored() == search.UpTo(x.Events)

@@ -36,7 +36,7 @@ func (x *system) lose(s *State) {
 	}
 }
 
-// report: the partition stands, until what the stream lost is queued again.
+// report: the partition stands, until the lost events are queued again.
 func (x *system) report(s *State, w uint8) {
 	n := *s
 	me, d := &n.Workers[w], &n.Database

@@ -2,7 +2,7 @@ package walk
 
 import "github.com/postrider/postrider/tools/model/search"
 
-// The invariants, in the order in which they are looked at, and CanFinish, which is about ways and not about single states.
+// The invariants, in the order of their checks, and CanFinish, which concerns ways and not single states.
 const (
 	NoDuplicate = "P4: no event is in the stream twice"
 	InStream    = "P2: the events of one stream ascend"

@@ -10,7 +10,7 @@ type reaction struct {
 }
 
 // send emits each outcome of a write to the stream: it arrives and is answered; it arrives and the answer is lost; the
-// network holds it, and the sender gives up waiting. What the network never lets go has never arrived.
+// network holds it, and the sender gives up waiting. A write that the network never releases has never arrived.
 func (x *system) send(s *State, r Request, then reaction) {
 	n := *s
 	answer, sequence := x.write(&n, r)
@@ -71,8 +71,8 @@ func (x *system) deliver(s *State) {
 	}
 }
 
-// read calls see with everything that a read of the last record may return: the last one or, from a server that does
-// not know better, any earlier one, including none.
+// read calls see with each possible result of a read of the last record: the last one or, from a server that lags, any
+// earlier one, including none.
 func (x *system) read(s *State, see func(rec Message, sequence uint8, did string)) {
 	rec, sequence := s.Stream.record(s.Stream.Len)
 	see(rec, sequence, "reads")

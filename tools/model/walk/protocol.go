@@ -13,7 +13,7 @@ type Protocol struct {
 	// EqualEpoch, with Config.Lagging: another owner's record of an equal epoch stops nobody.
 	EqualEpoch bool
 
-	// NoWalk: a takeover marks nothing, and claims what the database has.
+	// NoWalk: a takeover marks nothing, and claims the database's rows.
 	NoWalk bool
 	// WalkFirst: a takeover walks before it writes its record.
 	WalkFirst bool
@@ -22,33 +22,33 @@ type Protocol struct {
 	// PositionByNumber: the message at the row's position is not compared with the one that was there.
 	PositionByNumber bool
 
-	// SendAgain: what had no answer is sent again under the same K.
+	// SendAgain: a message without an answer is sent again under the same K.
 	SendAgain bool
-	// ClaimAgain: what had no answer counts as not stored, and is claimed anew.
+	// ClaimAgain: a message without an answer counts as not stored, and is claimed anew.
 	ClaimAgain bool
-	// TrustUnknown: what had no answer counts as stored.
+	// TrustUnknown: a message without an answer counts as stored.
 	TrustUnknown bool
 
 	// SameTake: a takeover writes its epoch into the row, which is not new where it takes the partition anew.
 	SameTake bool
 	// MarkComparesNothing: a mark does not look at the row's fence.
 	MarkComparesNothing bool
-	// TakeAlone: marks and claims compare which takeover the row is of, and not how many marks it has made.
+	// TakeAlone: marks and claims compare the row's takeover, and not its number of marks.
 	TakeAlone bool
 	// ClaimComparesNothing: a claim does not look at the row's fence.
 	ClaimComparesNothing bool
-	// MarkGrows: a mark without an answer is made again with what became pending since.
+	// MarkGrows: a mark without an answer is made again with events that became pending since.
 	MarkGrows bool
-	// MarkInTheAir: a late mark holds what is in the air, too.
+	// MarkInTheAir: a late mark holds events in the air, too.
 	MarkInTheAir bool
 	// ClaimPending: a claim does not leave out rows that are published and not marked.
 	ClaimPending bool
 	// GoOnPastFailed: the partition goes on after rows failed, were blocked, or came from the parking place, before that is marked.
 	GoOnPastFailed bool
 
-	// HealBeside: the partition goes on while what it lost is queued again.
+	// HealBeside: the partition goes on while its lost events are queued again.
 	HealBeside bool
-	// EndEarly: the job ends before everything is queued.
+	// EndEarly: the job ends before all events are queued.
 	EndEarly bool
 	// EndAtTheEnd: the job sets the position to the stream's end.
 	EndAtTheEnd bool

@@ -18,7 +18,7 @@ type Message struct {
 	Event uint8 // 0: a record, which a takeover writes
 	Epoch uint8 // of the lease that it was written under
 	Owner uint8 // worker 1, 2, …
-	Take  uint8 // which takeover wrote it
+	Take  uint8 // its takeover
 }
 
 // Stream is the broker's side: one append-only log. The sequence of a message is its index plus one.
@@ -28,14 +28,14 @@ type Stream struct {
 	Len  uint8
 }
 
-// Row holds all that the database keeps of the partition.
+// Row holds the partition's state in the database.
 type Row struct {
 	Owner, Epoch uint8 // the lease
 
 	Take  uint8 // the row's fence: a name that is new with every takeover
-	Marks uint8 // how many marks that takeover has made
+	Marks uint8 // number of marks of that takeover
 
-	Position uint8   // what lies up to here is marked
+	Position uint8   // events up to here are marked
 	Last     Message // the message at the position
 
 	Stands bool  // the stream has lost messages, and nothing is published until they are queued again
@@ -43,10 +43,10 @@ type Row struct {
 
 	Ready  Set              // rows that wait
 	Parked Set              // rows that failed: to be published later
-	At     [maxEvents]uint8 // the history: where published events lie
+	At     [maxEvents]uint8 // the history: positions of published events
 }
 
-// Database is the primary, and what a crash leaves of it or a failover finds.
+// Database is the primary, with the state that survives a crash or failover.
 type Database struct {
 	Row
 
@@ -63,7 +63,7 @@ const (
 	TakeRow                  // takeover: write a new name into the row
 	ReadRecord               // takeover: read the last record
 	WriteRecord              // takeover: write the own one
-	WalkStream               // takeover: read what lies between the row's position and the own record
+	WalkStream               // takeover: read from the row's position to the own record
 	Stand                    // the stream has lost messages: wait for the job
 	MarkRows                 // nothing is claimed before this mark
 	ClaimRows                // nothing is in the air
@@ -72,7 +72,7 @@ const (
 
 // Mark is a request to the database.
 type Mark struct {
-	Take, Number uint8   // its name: of the takeover, and how many that made before
+	Take, Number uint8   // its name: the takeover, and its number of earlier marks
 	Events       Set     // published
 	Failed       Set     // to be parked
 	Upto         uint8   // all up to this position is in this mark or an earlier one
@@ -84,26 +84,26 @@ type Mark struct {
 type Worker struct {
 	At      Place
 	Epoch   uint8   // of its lease
-	Takes   uint8   // how many times it took the partition under this lease
+	Takes   uint8   // number of takeovers under this lease
 	Take    uint8   // the name of its latest takeover
-	Marks   uint8   // how many marks that has made, as far as it knows
+	Marks   uint8   // number of that takeover's marks, as far as it knows
 	From    uint8   // the row's position
 	Known   Message // the message there
 	Life    uint8   // of the stream that it writes to, see Protocol.LifeInSubject
-	Expect  uint8   // K: where its record lies, or for WriteRecord the one before
+	Expect  uint8   // K: its record's position, or for WriteRecord the one before
 	Claimed Set     // in the air
 	Retried Set     // those of Claimed and Pending that were parked
 	Pending Set     // published, and not known to be marked
 	Failed  Set     // failed or blocked, and not known to be parked
-	Upto    uint8   // where the last message lies that was acknowledged
-	Last    Message // that one
+	Upto    uint8   // position of the last acknowledged message
+	Last    Message // that message
 	Where   [maxEvents]uint8
 	Asked   Mark // a mark without an answer; zero: none
 }
 
 // Request is a write that the network holds: its sender no longer waits, but the bytes may still arrive.
 type Request struct {
-	By     Message // epoch, owner and takeover of what is written
+	By     Message // epoch, owner and takeover of the writer
 	Events Set     // none: it is a record
 	Life   uint8   // of the stream whose record is expected, see Protocol.LifeInSubject
 	Expect uint8   // sequence that the last record must have
@@ -117,14 +117,14 @@ type State struct {
 	Stream     Stream
 	Workers    [maxWorkers]Worker
 	Late       [maxLate]Request // a set; places not in use are zero
-	Acquired   uint8            // how often the lease was acquired
+	Acquired   uint8            // number of acquisitions of the lease
 	Taken      uint8            // the last name of a takeover
-	Losses     uint8            // how often the stream has lost messages
+	Losses     uint8            // number of losses of the stream
 	Passed     Set              // events not stored yet that a claim has passed; only an invariant looks at it
 	Disordered bool             // an event was stored behind later ones though no claim had passed it; likewise
 }
 
-// write stores what is sent, and notes whether the partition's order allows it.
+// write stores the request, and notes whether the partition's order allows it.
 func (x *system) write(s *State, r Request) (answer Answer, sequence uint8) {
 	before := s.Stream.stored()
 	if answer, sequence = x.store(&s.Stream, r); answer == Stored {

@@ -18,10 +18,10 @@ func (s *Stream) holds(position uint8, m Message) bool {
 		return position == 0
 	}
 	at := s.Log[position-1]
-	return at == m || m.Event != 0 && at.Event == m.Event // an event is known by its id, whoever published it
+	return at == m || m.Event != 0 && at.Event == m.Event // its id identifies an event, whoever published it
 }
 
-// found returns the events behind one sequence and up to another, and where they lie.
+// found returns the events behind one sequence and up to another, with their positions.
 func (s *Stream) found(behind, upto uint8) (all Set, where [maxEvents]uint8) {
 	for at := behind; at < min(upto, s.Len); at++ {
 		if m := s.Log[at]; m.Event != 0 {

@@ -12,7 +12,7 @@ func (x *system) acquire(s *State, w uint8) {
 	x.emit(n, Note{Who: owner(w), Did: "acquires the lease"})
 }
 
-// takeAnew: the worker drops what it was about to do, whatever became of it, and takes the partition once more.
+// takeAnew: the worker drops its work, whatever its outcome, and takes the partition once more.
 func (x *system) takeAnew(s *State, w uint8) {
 	if me := s.Workers[w]; me.At > TakeRow && me.At != Stand && me.Takes < x.Takes {
 		x.retake(*s, w, Note{Did: "takes the partition anew"})
@@ -105,8 +105,8 @@ func (me *Worker) fence(sequence uint8, record Message) {
 	me.At, me.Expect, me.Upto, me.Last = WalkStream, sequence, sequence, record
 }
 
-// takeover, at its end: what lies between the row's position and the own record is published. A stream that does not have at the position
-// what was there has lost messages: it was made anew, or restored.
+// takeover, at its end: events between the row's position and the own record are published. A stream that lacks the message at the
+// position has lost messages: it was made anew, or restored.
 func (x *system) walkStream(s *State, w uint8) {
 	me := s.Workers[w]
 	if !s.Stream.holds(me.Expect, me.Last) {

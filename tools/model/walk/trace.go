@@ -15,7 +15,7 @@ type Note struct {
 	Request  Request // that was sent
 	Events   Set     // that were claimed, found or queued
 	Failed   Set
-	Sequence uint8 // of what was read or stored
+	Sequence uint8 // of the message read or stored
 	Then     string
 }
 
@@ -35,7 +35,7 @@ func traceText(t []search.Step[State, Note]) string {
 	return b.String()
 }
 
-// stepText returns one line: who, under which epoch, did what.
+// stepText returns one line: the worker, its epoch and its act.
 func stepText(step search.Step[State, Note]) string {
 	s := step.Note
 	var b strings.Builder
@@ -68,7 +68,7 @@ func stepText(step search.Step[State, Note]) string {
 	return b.String()
 }
 
-// String returns what is sent, and what it expects.
+// String returns the write and its expectation.
 func (r Request) String() string {
 	if r.Mark.Take != 0 {
 		return r.Mark.String()
@@ -83,7 +83,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s expecting %d", sent, r.Expect)
 }
 
-// String returns the mark's name and what it holds.
+// String returns the mark's name and content.
 func (m Mark) String() string {
 	failed := ""
 	if m.Failed != 0 {
@@ -111,7 +111,7 @@ func (r Row) String() string {
 	return text
 }
 
-// String returns the event, or what the record says.
+// String returns the event, or the record's content.
 func (m Message) String() string {
 	switch {
 	case m.Event != 0:

@@ -66,7 +66,7 @@ func (x *system) markRows(s *State, w uint8) {
 	x.tryMark(s, w, s.Workers[w].Pending, s.Workers[w].Failed)
 }
 
-// markLate marks what is published by now, at any time. Nothing waits for it.
+// markLate marks the events published by now, at any time. Nothing waits for it.
 func (x *system) markLate(s *State, w uint8) {
 	me := s.Workers[w]
 	published, failed := me.Pending, Set(0)
@@ -81,7 +81,7 @@ func (x *system) markLate(s *State, w uint8) {
 	}
 }
 
-// tryMark emits each outcome of a mark. One without an answer is made again as it was: so its number says what it held.
+// tryMark emits each outcome of a mark. One without an answer is made again as it was, so its number identifies its content.
 func (x *system) tryMark(s *State, w uint8, published, failed Set) {
 	me := s.Workers[w]
 	m := me.Asked
@@ -149,7 +149,7 @@ func (x *system) claimRows(s *State, w uint8) {
 	}
 }
 
-// begin puts events into the air, or, where nothing can be published, leaves what failed to the next mark.
+// begin puts events into the air, or, where none can be published, leaves the failed ones to the next mark.
 func (x *system) begin(s *State, w uint8, fresh, retried, failed Set) {
 	n := *s
 	me := &n.Workers[w]
