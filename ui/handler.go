@@ -167,8 +167,8 @@ func (h *Handler) protect(routes http.Handler) (http.Handler, error) {
 	return securityHeaders(chain), nil
 }
 
-// mount removes the base path where a proxy kept it and refuses unclean paths,
-// for which http.ServeMux would redirect to an address without the base path.
+// mount removes the base path where a proxy kept it, and refuses unclean paths: http.ServeMux would redirect them to an address
+// without it.
 func (h *Handler) mount(next http.Handler) http.Handler {
 	base := h.options.BasePath
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -4,8 +4,7 @@
 //
 // A page is a Go struct ([Monitor], [Story], [Messages], [Message], [Confirm], [Drain], [Audit], [OwnershipPage], [ErrorPage]) and a
 // template of the same name. Package ui fills the struct from a snapshot; this package turns it into HTML. It knows no database, no HTTP
-// route and no other package of this module, so that the look can change without the server, and a template can be tested with a
-// literal.
+// route and no other package of this module: the look can change without the server, and a literal tests a template.
 //
 // One renderer exists, on the server. The script in static/live.js never builds markup from data: it fetches the page it is on and patches
 // the difference into the element marked data-live, every data-every seconds. A page therefore reads the same with and without JavaScript,

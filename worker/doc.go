@@ -30,6 +30,6 @@
 //
 // An error about a setting, or about the thing it names, names the field and the flag of the command; it wraps ErrConfig where trying again
 // is of no use. While a server is away Run goes on; Ready and the monitor report the outage. Run returns an error when a part fails for
-// good, such as the relay whose broker refuses for a reason that only a person can change. It returns ErrClosed when NATS's client gave the
+// good, such as the relay whose broker refuses for a reason that only people can change. It returns ErrClosed when NATS's client gave the
 // connection up; the function Run then begins anew.
 package worker

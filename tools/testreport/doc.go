@@ -4,7 +4,7 @@
 //
 // # Model
 //
-// The report has one line per package as it ends, the output of failed tests, the reasons of skips, and at last the plain
+// The report has a line for each package as it ends, the output of failed tests, and the reasons of skips. It ends with the
 // line "N passed, N failed, N skipped". Subtests count like tests. With -totals the three numbers are also added
 // to those in FILE, so that several runs can be summed up; -totals FILE -sum prints the sum alone, behind the messages of
 // failed tests, for people who read only the end.

@@ -17,7 +17,7 @@ import (
 const worthAWord = time.Second
 
 // Stalled reports whether events wait for open transactions: they have held the watermark back for more than a second, and an event has been
-// pending as long in a partition that is not paused.
+// pending as long in an unpaused partition.
 func (s Snapshot) Stalled() bool {
 	return slices.ContainsFunc(s.Partitions, s.WaitsForOrder)
 }

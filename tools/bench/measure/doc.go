@@ -4,8 +4,8 @@
 //
 // A [Scenario] is a list of cases that are measured in turns: one round runs every case once, the next round again
 // backwards, so that changes of the machine affect all cases, and none always follows another. A case gives a [Sample]: values by name, and the checker's
-// verdict. The medians over the rounds are reported, and ratios are taken within a round, between a case and its base,
-// and only then reduced to a median.
+// verdict. The report has the medians over the rounds. Ratios are taken within a round, between a case and its base, and
+// only then reduced to a median.
 //
 // The base is mostly a null relay: a program that reads the events in order, publishes them and waits for the
 // acknowledgements, and keeps no state: no leases, marks, retries or metrics. It builds the same headers, writes the
@@ -20,8 +20,8 @@
 //
 // The rows are there, the partitions are paused, and the workers hold all leases. Then the pause ends in one statement:
 // the clock runs from there to the time at which the broker stored the last event. Starting and connecting do not count.
-// Between rounds the outbox is truncated and filled again from a copy, the stream is a new one on a new server, and a
-// checkpoint is made.
+// Between rounds the outbox is truncated and filled again from a copy, and a checkpoint is made; the stream is a new one
+// on a new server.
 //
 // # How a system's latency is measured
 //
