@@ -1,9 +1,16 @@
 package projection_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/postrider/postrider/internal/localpg"
+	"github.com/postrider/postrider/internal/testkit/pgtest"
+	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/outbox/schema"
 	"github.com/postrider/postrider/projection"
 )
 
@@ -34,6 +41,42 @@ func TestNoStreamWaitsForAClockThatSteppedBack(t *testing.T) {
 		t.Errorf("a lease was taken over after %v, though it lasts %v", waited, ttl)
 	}
 	b.until(t, 3, `SELECT count(*) FROM projection.projection_streams WHERE due_at IS NULL AND lease_owner IS NULL AND applied_version = 1`)
+}
+
+// The latency is told by one clock, whatever this machine's says beside the database's.
+func TestTheLatencyIsOfOneClock(t *testing.T) {
+	t.Parallel()
+	server, clock := pgtest.Movable(t, localpg.Config{})
+	migrator, err := schema.New(schema.Config{DatabaseURL: server.URL(), Schema: "public", Partitions: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := migrator.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	producer, err := outbox.New(outbox.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bundle{pool: pgtest.Pool(t, server.URL()), producer: producer, sums: &sums{}, log: &recorder{}}
+	for n, ahead := range []time.Duration{-time.Hour, time.Hour} {
+		clock.Move(t, ahead)
+		registry := prometheus.NewRegistry()
+		stop := b.start(t, b.make(t, projection.Outbox, func(c *projection.Config) { c.Registerer = registry }))
+		b.append(t, events(fmt.Sprint("s-", n), "paid", 1)...)
+		b.until(t, n+1, `SELECT count(*) FROM projection.entries`)
+		stop()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			h := f.GetMetric()[0].GetHistogram()
+			if f.GetName() == "outbox_projection_latency_seconds" && (h.GetSampleCount() != 1 || h.GetSampleSum() <= 0 || h.GetSampleSum() > 600) {
+				t.Errorf("with the database's clock %v ahead: %d events took %g s", ahead, h.GetSampleCount(), h.GetSampleSum())
+			}
+		}
+	}
 }
 
 // An event that was recorded before the clock stepped back is not on its way any more.

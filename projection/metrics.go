@@ -70,7 +70,7 @@ func (m *metrics) count(events []Event) {
 			continue
 		}
 		m.applied.Inc()
-		m.latency.Observe(max(time.Since(e.RecordedAt), 0).Seconds())
+		m.latency.Observe(e.seconds + time.Since(e.read).Seconds())
 	}
 }
 

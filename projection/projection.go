@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -169,7 +170,8 @@ func (j *journal) events(ctx context.Context, db pg.DB, stream string, from int6
 	j.sql.Read.Queue(batch, pg.Args{"stream": stream, "from": from, "limit": limit}).Query(func(rows pgx.Rows) (err error) {
 		events, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Event, err error) {
 			err = row.Scan(&e.Sequence, &e.Stream, &e.Version, &e.ID, &e.Type, &e.Topic, &e.Tenant, &e.Payload, &e.Metadata,
-				&e.OccurredAt, &e.RecordedAt, &e.audit)
+				&e.OccurredAt, &e.RecordedAt, &e.audit, &e.seconds)
+			e.read = time.Now()
 			return e, err
 		})
 		return err

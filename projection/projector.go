@@ -23,7 +23,9 @@ type Event struct {
 
 	OccurredAt, RecordedAt time.Time
 
-	audit bool
+	audit   bool
+	seconds float64 // from its recording until it was read, by the journal's clock
+	read    time.Time
 }
 
 // Table is one table of a projection. Every row belongs to one stream.

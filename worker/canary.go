@@ -177,10 +177,11 @@ func (c *canary) append(ctx context.Context, stream int) error {
 	}
 	event := outbox.Event{StreamID: fmt.Sprintf("canary-%d", stream), Topic: CanaryTopic, Type: CanaryType, Payload: []byte("{}")}
 	var appended []outbox.Appended
-	err = pgx.BeginFunc(ctx, c.w.data, func(tx pgx.Tx) (err error) {
-		appended, err = c.producer.AppendTx(ctx, tx, event)
+	trip := &pgx.Batch{} // with its commit: a worker that stands still meanwhile holds no stream
+	if err := c.producer.QueueAppend(trip, func(all []outbox.Appended) error { appended = all; return nil }, event); err != nil {
 		return err
-	})
+	}
+	err = c.w.data.SendBatch(ctx, trip).Close()
 	switch {
 	case pg.Refused(err, "42501"):
 		return fmt.Errorf("%w: run deploy/sql/roles.sql after SET postrider.canary = 'on', or grant EXECUTE on the function outbox_append_batch", err)
@@ -211,8 +212,9 @@ func (c *canary) look(ctx context.Context) error {
 			if f.EventID != m.EventID {
 				continue
 			}
-			c.seconds.WithLabelValues("read").Observe(time.Since(f.committed).Seconds())
-			c.seconds.WithLabelValues("stored").Observe(max(0, at.Sub(f.committed).Seconds()))
+			read := time.Since(f.committed)
+			c.seconds.WithLabelValues("read").Observe(read.Seconds())
+			c.seconds.WithLabelValues("stored").Observe(min(max(0, at.Sub(f.committed)), read).Seconds())
 			delete(c.waiting, stream)
 		}
 	}

@@ -210,3 +210,23 @@ func TestWrongCanariesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Between a canary's insert and its commit nothing goes over the network: its stream is locked meanwhile, however far the database is.
+func TestACanaryHoldsNoLockOverTheNetwork(t *testing.T) {
+	t.Parallel()
+	c := clustertest.New(t, clustertest.Config{Partitions: 2, Proxied: true})
+	cfg := withCanary(c)
+	cfg.DatabaseURL = c.Database.URL()
+	w := start(t, cfg)
+	w.waitOwned(t, 2)
+	c.Database.Latency(faultproxy.Both, 100*time.Millisecond)
+	held := 0
+	waitCanaries(t, "three were read", func() bool {
+		held += c.Count(t, `SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND query LIKE '%outbox_append_batch%'`)
+		n, _ := canaries(t, cfg)
+		return n >= 3
+	})
+	if held > 0 {
+		t.Errorf("an open transaction of a canary was seen %d times", held)
+	}
+}

@@ -95,6 +95,11 @@ func renewals() []mutant {
 			edits: []edit{{"outbox/schema/migrations/00004_operators.sql", "OFFSET 1000 LIMIT 1", "OFFSET 100000 LIMIT 1"}},
 		},
 		{
+			name: "latency-of-two-clocks", promise: "projection", breaks: "the latency of a projection is off by as much as two clocks are",
+			test: command{pkg: "projection", run: "^TestTheLatencyIsOfOneClock$"}, says: "events took",
+			edits: []edit{{"projection/metrics.go", "e.seconds + time.Since(e.read).Seconds()", "max(time.Since(e.RecordedAt), 0).Seconds()"}},
+		},
+		{
 			name: "broken-address-is-shown", promise: "rights", breaks: "the password of an address that cannot be read stands in the error",
 			test: command{pkg: "cmd/postrider", run: "^TestBrokenAddressesAreNotShown$/^quote_without_an_end$"}, says: "a secret is shown",
 			edits: []edit{{"internal/pg/pool.go", `unread.ConnString = ""`, `_ = unread`}},

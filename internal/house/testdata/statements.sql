@@ -4168,7 +4168,9 @@ SELECT d.stream_id FROM dead AS d JOIN changed AS c ON c.stream_id = d.stream_id
 
 /* projection.Read */ SELECT sequence, stream_id, stream_version, event_id, event_type, topic, coalesce(tenant_id, ''), payload, metadata,
        least(greatest(occurred_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz),
-       least(greatest(recorded_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz), audit_only
+       least(greatest(recorded_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz), audit_only,
+       extract(epoch FROM greatest(pg_catalog.clock_timestamp() - greatest(least(recorded_at, pg_catalog.clock_timestamp()),
+                                   pg_catalog.clock_timestamp() - interval '100 years'), interval '0'))::float8
   FROM "public".events
  WHERE stream_id = $1 AND stream_version >= $2
  ORDER BY stream_version LIMIT $3;

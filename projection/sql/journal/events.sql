@@ -1,8 +1,10 @@
 -- query: Read
--- Times are those that Go and JSON hold.
+-- Times are those that Go and JSON hold. The last column is for how many seconds the event has been recorded, by this server's clock, up to a century.
 SELECT sequence, stream_id, stream_version, event_id, event_type, topic, coalesce(tenant_id, ''), payload, metadata,
        least(greatest(occurred_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz),
-       least(greatest(recorded_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz), audit_only
+       least(greatest(recorded_at, '0001-01-01 00:00:00.000001Z'::timestamptz), '9999-12-31 23:59:59.999999Z'::timestamptz), audit_only,
+       extract(epoch FROM greatest(pg_catalog.clock_timestamp() - greatest(least(recorded_at, pg_catalog.clock_timestamp()),
+                                   pg_catalog.clock_timestamp() - interval '100 years'), interval '0'))::float8
   FROM {schema}.events
  WHERE stream_id = @stream AND stream_version >= @from
  ORDER BY stream_version LIMIT @limit
