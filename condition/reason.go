@@ -45,7 +45,7 @@ var known = []struct {
 	server
 	title, cure string
 }{
-	{BrokerRefused, broker, "NATS refuses", "mend the worker's login; its user needs the rights of deploy/nats/permissions.conf"},
+	{BrokerRefused, broker, "NATS refuses", "mend the worker's login or the setting that the error names; its user needs the rights of deploy/nats/permissions.conf"},
 	{BrokerAway, broker, "NATS cannot be reached", "bring it back, or correct --nats-url; delivery goes on by itself"},
 	{StreamUnfit, broker, "The stream does not fit", "set back what the error names (nats stream edit); delivery goes on by itself, and nothing is published again before"},
 	{StreamMissing, broker, "The stream does not exist", "make it again as it was, or start a worker with --create-stream; what it had acknowledged is published again"},
