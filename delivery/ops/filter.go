@@ -78,6 +78,13 @@ func (f Filter) validate() error {
 // wants tells whether messages of that state are chosen.
 func (f Filter) wants(s State) bool { return len(f.States) == 0 || slices.Contains(f.States, s) }
 
+// mayChoose tells whether what the outbox knows of a message does not stand against the filter.
+func (f Filter) mayChoose(m Message) bool {
+	same := func(wanted, is string) bool { return wanted == "" || is == "" || wanted == is }
+	return f.wants(m.State) && !f.asksErrors() && f.EventID == uuid.Nil && (f.Sequence == 0 || f.Sequence == m.Sequence) &&
+		same(f.Stream, m.Stream) && same(f.Topic, m.Topic) && (len(f.Partitions) == 0 || slices.Contains(f.Partitions, m.Partition))
+}
+
 // want returns those of the states that are chosen.
 func (f Filter) want(states ...State) []State {
 	return slices.DeleteFunc(states, func(s State) bool { return !f.wants(s) })

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,8 +34,15 @@ type Flows struct {
 
 // Flows estimates what is published. It reads about a thousand events.
 func (o *Operator) Flows(ctx context.Context) (Flows, error) {
-	var f Flows
-	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
+	f, err := besides(ctx, o, math.MaxInt64, func(o *Operator, _ unreadable) (Flows, error) { return o.flows(ctx) })
+	if err != nil {
+		return Flows{}, fmt.Errorf("published lately: %w", err)
+	}
+	return f, nil
+}
+
+func (o *Operator) flows(ctx context.Context) (f Flows, err error) {
+	err = o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		rows, err := o.sql.Flows.Rows(ctx, tx, pg.Args{"batches": flowBatches})
 		if err != nil {
 			return err
@@ -48,8 +56,5 @@ func (o *Operator) Flows(ctx context.Context) (Flows, error) {
 		})
 		return err
 	})
-	if err != nil {
-		return Flows{}, fmt.Errorf("published lately: %w", err)
-	}
-	return f, nil
+	return f, err
 }

@@ -1,12 +1,18 @@
 package ops
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/postrider/postrider/internal/pg"
 	"github.com/postrider/postrider/partition"
@@ -35,19 +41,114 @@ func (o *Operator) List(ctx context.Context, f Filter, p Page) (Listing, error) 
 		return Listing{}, err
 	}
 	f, p = f.withDefaults(), p.withDefaults()
-	var l Listing
-	err := o.outbox.Read(ctx, func(tx pgx.Tx) (err error) {
-		s := &search{o: o, tx: tx, f: f, p: p, until: began.Add(p.Within)}
-		if err := s.open(ctx); err != nil {
-			return err
-		}
-		l, err = s.page(ctx)
-		return err
+	p.Within -= time.Since(began)
+	after := p.After
+	if f.Sequence != 0 {
+		after = f.Sequence
+	}
+	l, err := besides(ctx, o, after, func(o *Operator, broken unreadable) (l Listing, err error) {
+		err = o.outbox.Read(ctx, func(tx pgx.Tx) error {
+			s := &search{o: o, tx: tx, f: f, p: p, until: time.Now().Add(p.Within)}
+			if err := s.open(ctx); err != nil {
+				return err
+			}
+			if l, err = s.page(ctx); err != nil {
+				return err
+			}
+			return s.name(ctx, broken, &l)
+		})
+		return l, err
 	})
 	if err != nil {
 		return Listing{}, fmt.Errorf("list messages: %w", err)
 	}
 	return l, nil
+}
+
+// unreadable are events that cannot be read, as a row of a view may fail, with why.
+type unreadable map[int64]string
+
+const (
+	nearby         = 20_000
+	mostUnreadable = 50
+)
+
+// besides looks, and where events near a sequence fail the look, looks again without them.
+func besides[T any](ctx context.Context, o *Operator, after int64, look func(*Operator, unreadable) (T, error)) (T, error) {
+	all, err := look(o, nil)
+	if !spoilt(err) {
+		return all, err
+	}
+	broken := unreadable{}
+	if failed := o.outbox.Read(ctx, func(tx pgx.Tx) error {
+		near, err := pg.Collect(ctx, tx, o.sql.Near, pg.Args{"after": after, "most": nearby}, pgx.RowTo[int64])
+		if err != nil {
+			return err
+		}
+		return o.try(ctx, tx, near, broken)
+	}); failed != nil || len(broken) == 0 {
+		return all, errors.Join(err, failed)
+	}
+	sequences := strings.Trim(fmt.Sprint(slices.Sorted(maps.Keys(broken))), "[]")
+	without, failed := o.of(fmt.Sprintf("(SELECT r.* FROM %s AS r WHERE r.sequence <> ALL ('{%s}'::bigint[]))", o.events, strings.ReplaceAll(sequences, " ", ",")))
+	if failed != nil {
+		return all, failed
+	}
+	return look(without, broken)
+}
+
+// spoilt tells whether values were the cause, or what a function of the relation raised.
+func spoilt(err error) bool {
+	refused, is := errors.AsType[*pgconn.PgError](err)
+	return is && slices.Contains([]string{"22", "P0"}, refused.Code[:2])
+}
+
+// try finds by halves which of the events cannot be read.
+func (o *Operator) try(ctx context.Context, tx pgx.Tx, sequences []int64, broken unreadable) error {
+	if len(sequences) == 0 || len(broken) == mostUnreadable {
+		return nil
+	}
+	inner, err := tx.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = o.sql.Try.Exec(ctx, inner, pg.Args{"sequences": sequences})
+	if undo := inner.Rollback(ctx); undo != nil {
+		return undo
+	}
+	switch half := len(sequences) / 2; {
+	case !spoilt(err):
+		return err
+	case half == 0:
+		broken[sequences[0]] = fmt.Sprintf("event %d cannot be read: %v", sequences[0], err)
+		return nil
+	default:
+		return cmp.Or(o.try(ctx, tx, sequences[:half], broken), o.try(ctx, tx, sequences[half:], broken))
+	}
+}
+
+// name has the page show which of its messages cannot be read. Whether a filter chooses them by what they lack nobody can tell.
+func (s *search) name(ctx context.Context, broken unreadable, l *Listing) error {
+	for sequence, why := range broken {
+		if i := slices.IndexFunc(l.Messages, func(m Message) bool { return m.Sequence == sequence }); i >= 0 {
+			l.Messages[i].LastError = cmp.Or(l.Messages[i].LastError, why)
+			continue
+		}
+		if s.p.compare(sequence, s.p.After) <= 0 || l.Next != 0 && s.p.compare(sequence, l.Next) > 0 {
+			continue
+		}
+		var d Detail
+		known, err := s.o.look(ctx, s.tx, sequence, &d)
+		if err != nil {
+			return err
+		}
+		d.LastError = cmp.Or(d.LastError, why)
+		if known && s.f.mayChoose(d.Message) {
+			l.Messages = append(l.Messages, d.Message)
+		}
+	}
+	slices.SortStableFunc(l.Messages, func(a, b Message) int { return s.p.compare(a.Sequence, b.Sequence) })
+	return nil
 }
 
 // sequencesOf returns the one sequence that a filter names, nil when it names none and an empty list when there is none.

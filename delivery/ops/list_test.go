@@ -293,6 +293,57 @@ func TestOtherEventStore(t *testing.T) {
 	}
 }
 
+// Of a view that fails for some rows the others are shown, and which ones fail.
+func TestAViewMayFailForSomeRows(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 2)
+	b.exec(t, `CREATE VIEW mine AS SELECT sequence, event_id, stream_id, stream_version, CASE WHEN stream_id = 'bad' THEN (1 / (stream_version - stream_version))::text ELSE event_type END AS event_type,
+		topic, payload, metadata, tenant_id, recorded_at FROM events`)
+	var sequences []int64
+	for n := range 4 {
+		for _, stream := range []string{"good", "bad"} {
+			sequences = append(sequences, b.append(t, fmt.Sprint(stream, map[bool]string{true: fmt.Sprint(n)}[stream == "good"])))
+		}
+	}
+	b.publish(t, sequences[0], sequences[1])
+	b.kill(t, "boom", sequences[2], sequences[3])
+	op, err := ops.New(t.Context(), b.pool, "public", pgstore.Relation{Name: "mine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []ops.Page{{}, {Descending: true}, {Limit: 3}, {After: sequences[0]}} {
+		l, err := op.List(t.Context(), ops.Filter{}, p)
+		if err != nil {
+			t.Fatalf("%+v: %v", p, err)
+		}
+		if want := cmp.Or(p.Limit, len(sequences)); p.After == 0 && len(l.Messages) < want || p.After != 0 && len(l.Messages) != want-1 {
+			t.Errorf("%+v: %d messages of %d", p, len(l.Messages), want)
+		}
+		for _, m := range l.Messages {
+			bad, said := slices.Index(sequences, m.Sequence)%2 == 1, strings.Contains(m.LastError, "division by zero")
+			if dead := m.Sequence == sequences[3]; bad != said && !dead || bad != (m.Type == "") {
+				t.Errorf("%+v: message %d has the type %q and the error %q", p, m.Sequence, m.Type, m.LastError)
+			}
+		}
+	}
+	d, err := op.Show(t.Context(), sequences[5])
+	if err != nil || d.State != ops.Pending || !strings.Contains(d.LastError, fmt.Sprintf("event %d cannot be read", sequences[5])) {
+		t.Errorf("shown %+v, %v", d, err)
+	}
+	if d, err = op.Show(t.Context(), sequences[0]); err != nil || d.State != ops.Published || d.LastError != "" {
+		t.Errorf("shown %+v, %v", d, err)
+	}
+	if l, err := op.List(t.Context(), ops.Filter{Stream: "bad"}, ops.Page{}); err != nil || len(l.Messages) < 3 {
+		t.Errorf("of the stream: %+v, %v", l, err)
+	}
+	if c, err := op.Causes(t.Context(), ops.Filter{}, time.Second); err != nil || len(c.List) != 2 {
+		t.Errorf("causes %+v, %v", c, err)
+	}
+	if f, err := op.Flows(t.Context()); err != nil || f.Sampled != 2 {
+		t.Errorf("flows %+v, %v", f, err)
+	}
+}
+
 // Both parts of a list end before their sources do.
 func TestListsOfManyEventsOfBothKinds(t *testing.T) {
 	t.Parallel()

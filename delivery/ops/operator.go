@@ -23,6 +23,8 @@ var embedded embed.FS
 type Operator struct {
 	outbox *maintenance.Outbox
 	again  func(context.Context) (*Operator, error)
+	fill   func(events string, q *queries) error
+	events string // the relation, quoted
 
 	sql queries
 
@@ -36,7 +38,7 @@ type queries struct {
 
 	Rows, Among, Named, Patience, Stream, QueuedBetween, Deliveries, Past pg.Query
 
-	Find, EventsLike, Event, Payload, Pointer, Beside, States, MayReadAudit, Actions pg.Query
+	Near, Try, Find, EventsLike, Event, Payload, Pointer, Beside, States, MayReadAudit, Actions pg.Query
 
 	Now, Selected, SelectedParked, Causes, Requeue, Settle, Waiting, Hold, Unhold, Move pg.Query
 
@@ -70,9 +72,18 @@ func New(ctx context.Context, db pg.Conn, schema string, events pgstore.Relation
 	}); err != nil {
 		return nil, err
 	}
-	if err := pg.Fill(embedded, "sql/*.sql", "ops", schema, &o.sql, "{events}", of.Relation, "{payload}", of.Payload(),
-		"{topic}", of.OrNull("topic", "text"), "{audit_only}", of.AuditOnly(),
-		"{occurred_at}", of.OrNull("occurred_at", "timestamp with time zone")); err != nil {
+	o.events, o.fill = of.Relation, func(events string, q *queries) error {
+		return pg.Fill(embedded, "sql/*.sql", "ops", schema, q, "{events}", events, "{payload}", of.Payload(),
+			"{topic}", of.OrNull("topic", "text"), "{audit_only}", of.AuditOnly(), "{occurred_at}", of.OrNull("occurred_at", "timestamp with time zone"))
+	}
+	return o.of(o.events)
+}
+
+// of is the operator with these events.
+func (o *Operator) of(events string) (*Operator, error) {
+	other := *o
+	o = &other
+	if err := o.fill(events, &o.sql); err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
 	o.ready, o.parked = directed{o.sql.ReadyUp, o.sql.ReadyDown}, directed{o.sql.ParkedUp, o.sql.ParkedDown}

@@ -38,12 +38,20 @@ func (o *Operator) Find(ctx context.Context, id uuid.UUID) (int64, error) {
 
 // Show returns everything about one message but its payload. One that neither the events relation nor the outbox knows is ErrNotFound.
 func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
-	var d Detail
-	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
+	d, err := besides(ctx, o, sequence, func(o *Operator, broken unreadable) (Detail, error) { return o.show(ctx, sequence, broken) })
+	if err != nil {
+		return Detail{}, fmt.Errorf("show message: %w", err)
+	}
+	return d, nil
+}
+
+func (o *Operator) show(ctx context.Context, sequence int64, broken unreadable) (d Detail, err error) {
+	err = o.outbox.Read(ctx, func(tx pgx.Tx) error {
 		known, err := o.look(ctx, tx, sequence, &d)
 		if err != nil {
 			return err
 		}
+		d.LastError = cmp.Or(d.LastError, broken[sequence])
 		if !known {
 			return &InputError{Field: FieldSequence, Problem: fmt.Sprintf("there is no message %d", sequence), Err: ErrNotFound}
 		}
@@ -55,10 +63,7 @@ func (o *Operator) Show(ctx context.Context, sequence int64) (Detail, error) {
 		d.Actions, err = o.actionsOn(ctx, tx, sequence)
 		return err
 	})
-	if err != nil {
-		return Detail{}, fmt.Errorf("show message: %w", err)
-	}
-	return d, nil
+	return d, err
 }
 
 // Payload returns the body of a message. It takes the right to read that column, which looking otherwise does without.

@@ -100,6 +100,11 @@ func renewals() []mutant {
 			edits: []edit{{"projection/metrics.go", "e.seconds + time.Since(e.read).Seconds()", "max(time.Since(e.RecordedAt), 0).Seconds()"}},
 		},
 		{
+			name: "one-row-fails-the-list", promise: "messages", breaks: "one row of a view that fails fails every list that comes by it",
+			test: command{pkg: "delivery/ops", run: "^TestAViewMayFailForSomeRows$"}, says: "division by zero",
+			edits: []edit{{"delivery/ops/list.go", `[]string{"22", "P0"}`, `[]string{}`}},
+		},
+		{
 			name: "broken-address-is-shown", promise: "rights", breaks: "the password of an address that cannot be read stands in the error",
 			test: command{pkg: "cmd/postrider", run: "^TestBrokenAddressesAreNotShown$/^quote_without_an_end$"}, says: "a secret is shown",
 			edits: []edit{{"internal/pg/pool.go", `unread.ConnString = ""`, `_ = unread`}},

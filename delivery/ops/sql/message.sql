@@ -1,3 +1,18 @@
+-- query: Near
+-- The sequences of the next @most events and of those before, and of as many parked rows.
+(SELECT e.sequence FROM {events} AS e WHERE e.sequence > @after ORDER BY e.sequence LIMIT @most)
+ UNION
+(SELECT e.sequence FROM {events} AS e WHERE e.sequence <= @after ORDER BY e.sequence DESC LIMIT @most)
+ UNION
+(SELECT o.global_sequence FROM {schema}.outbox AS o WHERE o.parked LIMIT @most)
+
+-- query: Try
+-- Reads all columns of those events that lists show.
+SELECT count(e.stream_id), count({topic}), count(e.event_id), count(e.event_type::text), count(e.stream_version), count(e.recorded_at),
+       count(e.tenant_id::text), count({occurred_at}), count({audit_only}), count(e.metadata)
+  FROM {events} AS e
+ WHERE e.sequence = ANY (@sequences::bigint[])
+
 -- query: Find
 SELECT e.sequence FROM {events} AS e WHERE e.event_id = @id
 

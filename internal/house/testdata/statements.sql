@@ -720,6 +720,17 @@ SELECT k.partition_key,
           WHERE a.sequence = w.sequence) AS s
  ORDER BY s.sequence, d.id;
 
+/* ops.Near */ (SELECT e.sequence FROM "public"."events" AS e WHERE e.sequence > $1 ORDER BY e.sequence LIMIT $2)
+ UNION
+(SELECT e.sequence FROM "public"."events" AS e WHERE e.sequence <= $1 ORDER BY e.sequence DESC LIMIT $2)
+ UNION
+(SELECT o.global_sequence FROM "public".outbox AS o WHERE o.parked LIMIT $2);
+
+/* ops.Try */ SELECT count(e.stream_id), count(e.topic), count(e.event_id), count(e.event_type::text), count(e.stream_version), count(e.recorded_at),
+       count(e.tenant_id::text), count(e.occurred_at), count(coalesce(e.audit_only, false)), count(e.metadata)
+  FROM "public"."events" AS e
+ WHERE e.sequence = ANY ($1::bigint[]);
+
 /* ops.Find */ SELECT e.sequence FROM "public"."events" AS e WHERE e.event_id = $1;
 
 /* ops.EventsLike */ SELECT e.event_id FROM "public"."events" AS e WHERE e.event_id BETWEEN $1 AND $2 ORDER BY e.event_id LIMIT $3;
