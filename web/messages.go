@@ -67,7 +67,7 @@ type MessageRow struct {
 	Topic     string
 	Type      string
 	Attempts  int
-	// At is when the event was recorded.
+	// At is the time of the event's recording.
 	At Moment
 	// Next is the time at which the message is due; zero: none.
 	Next Moment

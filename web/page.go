@@ -177,7 +177,7 @@ func (p Partition) Troubled() bool {
 // Resize is the page of the number of partitions, and of the progress of its change.
 type Resize struct {
 	Shell
-	// Partitions is their number, and Since the time of its last change; zero: never.
+	// Partitions is their number, Since the time of its last change; zero: unchanged.
 	Partitions int
 	Since      Moment
 	// Resizing says that somebody is changing it, and Returned counts the partitions that workers have released for that.

@@ -305,7 +305,7 @@ func (d *dev) work(interrupt context.Context) error {
 	if !d.cmd.feeds() {
 		select {
 		case <-interrupt.Done():
-			if !d.cmd.JSON { // nothing checked it
+			if !d.cmd.JSON { // no event was checked
 				return nil
 			}
 			return d.report()

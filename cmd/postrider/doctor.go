@@ -328,7 +328,7 @@ func (c *doctorCmd) checkBroker(ctx context.Context, log *slog.Logger) []finding
 	nc, apiPrefix, err := c.connect("postrider doctor", log, nats.MaxReconnects(0))
 	if err != nil {
 		f := finding{"broker", levelError, redact(err.Error())}
-		if !errors.Is(err, wire.ErrConfig) { // that error says how to write it
+		if !errors.Is(err, wire.ErrConfig) { // that error has the cure
 			f.Detail += "; to mend it: " + cmp.Or(wire.Reason(err), condition.BrokerAway).Cure()
 		}
 		return []finding{f}

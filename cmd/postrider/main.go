@@ -83,7 +83,7 @@ func main() {
 // outlivePipe lets a process end in order when the reader of its output is gone.
 func outlivePipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// run is main for tests, too.
+// run is main without the process, for tests.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	var c cli
 	parser, err := kong.New(&c,

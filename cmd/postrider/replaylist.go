@@ -56,7 +56,7 @@ func (c *replayListCmd) Run(s *session) error {
 	return nil
 }
 
-// standing says what an idle replay waits for; empty: somebody works on it, or it has ended.
+// standing names an idle replay's obstacle and cure; empty: somebody works on it, or it has ended.
 func standing(j replay.Job) string {
 	ways := fmt.Sprintf("with: postrider replay resume %d, or end it with: postrider replay cancel %d", j.ID, j.ID)
 	switch ago := humanize.RelTime(time.Now().Add(-j.Idle), time.Now(), "ago", ""); {

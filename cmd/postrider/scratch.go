@@ -175,7 +175,7 @@ func (y *scrutiny) ok() bool {
 	return y == nil || y.Takeover <= y.Bound && len(y.Left) == 0 && !y.Interrupted
 }
 
-// word is the verdict in a line; fit reports the judge's part of it.
+// word is the verdict in a line; fit is the verdict without y.
 func (y *scrutiny) word(fit bool) string {
 	switch {
 	case fit && y.ok():

@@ -264,7 +264,7 @@ func (r *reader) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// ordered makes a consumer like the client's ordered ones, which make themselves anew and wait 10 s for a lost server.
+// ordered makes a consumer like the client's ordered ones, unused since they make themselves anew and wait 10 s for a lost server.
 func (r *reader) ordered(ctx context.Context) (jetstream.Consumer, error) {
 	config := jetstream.ConsumerConfig{
 		FilterSubject: r.filter, DeliverPolicy: r.from, AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,

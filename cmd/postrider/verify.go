@@ -136,8 +136,8 @@ func (v *verification) connect(ctx context.Context) (err error) {
 	return nil
 }
 
-// prepareScratch makes schema and stream, which any end removes. An interruption waits until both exist: cut off amid the making, nobody
-// would know.
+// prepareScratch makes schema and stream, which any end removes. An interruption waits until both exist: else nobody would know whether
+// they do.
 func (v *verification) prepareScratch(ctx context.Context) error {
 	v.say("Scratch      schema and stream %s, removed at the end", v.scratch.name)
 	v.stops = append(v.stops, func() {

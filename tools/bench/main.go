@@ -90,7 +90,7 @@ func runPart(ctx context.Context, name string, input io.Reader, stdout, stderr i
 // exit carries an exit status out of the parser.
 type exit int
 
-// run is main for tests, too.
+// run is main without the process, for tests.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	var c cli
 	parser, err := kong.New(&c,
