@@ -52,8 +52,14 @@ func TestSymptomsOfOneOutageAreOneCondition(t *testing.T) {
 			t.Errorf("after %s: %v: %q, want %q", step.source, step.err, reasons(b), step.want)
 		}
 	}
-	if changes != 7 {
-		t.Errorf("%d changes were told, want 7", changes)
+	for _, code := range []string{"08006", "25P03", "25P04", "53300", "57P01", "57P02", "57P03", "57P05"} {
+		if b.Report("leases", &pgconn.PgError{Code: code}); reasons(b) != "database_away" {
+			t.Errorf("a session that ends with %s: %q, want an outage", code, reasons(b))
+		}
+		b.Report("leases", nil)
+	}
+	if changes != 7+2*8 {
+		t.Errorf("%d changes were told, want 23", changes)
 	}
 	var none *condition.Board
 	none.Report("delivery", errors.New("x"))

@@ -117,7 +117,7 @@ func ofState(state string) Reason {
 		return DatabaseRights
 	case "53100": // disk_full
 		return DatabaseFull
-	case "53300": // too_many_connections
+	case "53300", "25P03", "25P04": // too_many_connections; sessions that a time-out ended
 		return DatabaseAway
 	}
 	switch state[:2] {

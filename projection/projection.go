@@ -144,10 +144,11 @@ func (j *journal) in(db pg.DB) pg.DB {
 	return db
 }
 
-// unhurried collects in a transaction without a statement_timeout: a look at all streams takes its time.
+// unhurried collects in a transaction that no time-out ends: a look at all streams takes its time.
 func unhurried[T any](ctx context.Context, db pg.DB, collect func(pgx.Tx) ([]T, error)) (all []T, err error) {
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
-		if _, err = tx.Exec(ctx, `SELECT pg_catalog.set_config('statement_timeout', '0', true)`); err == nil {
+		if _, err = tx.Exec(ctx, `SELECT pg_catalog.set_config(s, '0', true) FROM pg_catalog.unnest('{statement_timeout,transaction_timeout}'::pg_catalog.text[]) AS s
+			WHERE pg_catalog.current_setting(s, true) IS NOT NULL`); err == nil {
 			all, err = collect(tx)
 		}
 		return err

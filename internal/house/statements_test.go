@@ -119,6 +119,9 @@ func TestStatementsReadAsTheyAreSent(t *testing.T) {
 			if left := notReplaced.FindString(q.Text); left != "" {
 				t.Errorf("%s: nothing stands for %s: name it in this test", c.dir, left)
 			}
+			if strings.Contains(q.Text, "set_config('statement_timeout', '0'") && !strings.Contains(q.Text, "set_config('transaction_timeout', '0'") {
+				t.Errorf("%s: where no statement is ended for its time, PostgreSQL 17 ends its transaction: %s", c.dir, q.Text)
+			}
 			fmt.Fprintf(&all, "\n%s;\n", q.Text)
 		}
 	}

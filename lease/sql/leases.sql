@@ -311,7 +311,8 @@ SELECT s.frozen_by
 -- The session stays idle during the freezer's work. The server notices within a minute, whatever its clock does, that the
 -- other side has vanished: then its lock goes.
 SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('tcp_keepalives_idle', '15', true),
-       set_config('tcp_keepalives_interval', '15', true), set_config('tcp_keepalives_count', '3', true)
+       set_config('tcp_keepalives_interval', '15', true), set_config('tcp_keepalives_count', '3', true),
+       CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END
 
 -- query: Freeze
 UPDATE {schema}.outbox_settings SET frozen_at = clock_timestamp(), frozen_by = @owner

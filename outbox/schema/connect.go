@@ -42,7 +42,7 @@ func (m *Migrator) open() (*sql.DB, error) {
 			return ErrEncoding
 		}
 		// The version table's times have no zone, and a migration takes as long as the tables are large.
-		if _, err = conn.Exec(ctx, `SET TIME ZONE 'UTC'; SET statement_timeout = 0`); err != nil {
+		if _, err = conn.Exec(ctx, `SET TIME ZONE 'UTC'; SET statement_timeout = 0; SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) IS NOT NULL`); err != nil {
 			return fmt.Errorf("set time zone and limits: %w", err)
 		}
 		return nil

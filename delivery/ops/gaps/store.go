@@ -32,7 +32,7 @@ type queries struct {
 // New returns a store on the tables of that schema and looks at the events
 // relation's columns: a missing relation or column is pgstore.ErrEventsRelation.
 func New(ctx context.Context, db pg.Conn, schema string, events pgstore.Relation) (*Store, error) {
-	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String(), "statement_timeout", "0")
+	outbox, err := maintenance.New(db, schema, "lock_timeout", maintenance.LockPatience.String(), "statement_timeout", "0", "transaction_timeout", "0")
 	if err != nil {
 		return nil, fmt.Errorf("gaps: %w", err)
 	}

@@ -985,7 +985,7 @@ SELECT a.sequence, e.stream_id, e.event_id, e.stream_version, coalesce(e.routing
 
 -- delivery/ops/maintenance/sql/*.sql
 
-/* maintenance.Set */ SELECT set_config(s.name, s.value, true) FROM unnest($1::text[], $2::text[]) AS s (name, value);
+/* maintenance.Set */ SELECT set_config(s.name, s.value, true) FROM unnest($1::text[], $2::text[]) AS s (name, value) WHERE current_setting(s.name, true) IS NOT NULL;
 
 /* maintenance.LockTable */ LOCK TABLE "public".outbox IN ROW EXCLUSIVE MODE;
 
@@ -1017,7 +1017,7 @@ VALUES ($1, $2, $3, nullif($4, ''), $5);
 -- delivery/ops/parts/sql/*.sql
 
 /* parts.Patience */ SELECT set_config('lock_timeout', $1::text, true), set_config('statement_timeout', '0', true),
-       set_config('idle_in_transaction_session_timeout', '10s', true);
+       set_config('idle_in_transaction_session_timeout', '10s', true), CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END;
 
 /* parts.State */ SELECT s.events_in_parts, s.events_relation,
        CASE WHEN s.events_in_parts OR s.events_relation <> 'events' THEN '' ELSE coalesce("public".outbox_events_hindrance(), '') END
@@ -1465,7 +1465,7 @@ SELECT $5, e.sequence
 /* resize.LockOutbox */ LOCK TABLE "public".outbox, "public".outbox_ready, "public".outbox_parked IN EXCLUSIVE MODE;
 
 /* resize.LimitWaits */ SELECT set_config('lock_timeout', $1, true), set_config('idle_in_transaction_session_timeout', $2, true),
-       set_config('statement_timeout', '0', true);
+       set_config('statement_timeout', '0', true), CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END;
 
 /* resize.Holders */ SELECT coalesce(string_agg(DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || coalesce(quote_literal(x.gid), '')
                                          ELSE format('pid %s (%s, %s s)', l.pid, coalesce(nullif(a.application_name, ''), 'unnamed'),
@@ -3698,7 +3698,8 @@ ON CONFLICT (partition_key) DO UPDATE
  WHERE pg_try_advisory_xact_lock(hashtext('postrider freeze'), hashtext(s.outbox_id::text));
 
 /* lease.StayIdle */ SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('tcp_keepalives_idle', '15', true),
-       set_config('tcp_keepalives_interval', '15', true), set_config('tcp_keepalives_count', '3', true);
+       set_config('tcp_keepalives_interval', '15', true), set_config('tcp_keepalives_count', '3', true),
+       CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END;
 
 /* lease.Freeze */ UPDATE "public".outbox_settings SET frozen_at = clock_timestamp(), frozen_by = $1;
 
@@ -3931,7 +3932,7 @@ END;
  ORDER BY 7, 8, 5, 2;
 
 /* capture.LimitLocks */ SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true),
-       set_config('idle_in_transaction_session_timeout', '10s', true);
+       set_config('idle_in_transaction_session_timeout', '10s', true), CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END;
 
 -- outbox/importer/sql/*.sql
 

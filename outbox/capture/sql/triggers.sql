@@ -167,4 +167,4 @@ SELECT f.nspname::text, p.proname::text, p.proowner::regrole::text, coalesce(obj
 -- Bounds this transaction's waits for a table, in milliseconds. Its work takes as long as the table is large. A suspended process blocks
 -- nobody from the table.
 SELECT set_config('lock_timeout', @limit, true), set_config('statement_timeout', '0', true),
-       set_config('idle_in_transaction_session_timeout', '10s', true)
+       set_config('idle_in_transaction_session_timeout', '10s', true), CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END

@@ -1,6 +1,6 @@
 -- query: Set
--- The settings of a transaction.
-SELECT set_config(s.name, s.value, true) FROM unnest(@names::text[], @values::text[]) AS s (name, value)
+-- The settings of a transaction, but for those that a server does not have yet: transaction_timeout before PostgreSQL 17.
+SELECT set_config(s.name, s.value, true) FROM unnest(@names::text[], @values::text[]) AS s (name, value) WHERE current_setting(s.name, true) IS NOT NULL
 
 -- query: LockTable
 -- A resize locks the table before the lease rows, and so must all others.

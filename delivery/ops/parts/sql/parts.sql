@@ -1,6 +1,6 @@
 -- query: Patience
 SELECT set_config('lock_timeout', @wait::text, true), set_config('statement_timeout', '0', true),
-       set_config('idle_in_transaction_session_timeout', '10s', true)
+       set_config('idle_in_transaction_session_timeout', '10s', true), CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END
 
 -- query: State
 -- Whether events are in parts, and if not what is in the way. The function wants the table to be there.

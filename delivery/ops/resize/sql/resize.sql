@@ -5,8 +5,9 @@ LOCK TABLE {schema}.outbox, {schema}.outbox_ready, {schema}.outbox_parked IN EXC
 
 -- query: LimitWaits
 -- For this transaction: how long it waits for a lock, NULL as its session does; and after which silence of its process the server ends it.
+-- transaction_timeout is PostgreSQL's since 17.
 SELECT set_config('lock_timeout', @lock, true), set_config('idle_in_transaction_session_timeout', @idle, true),
-       set_config('statement_timeout', '0', true)
+       set_config('statement_timeout', '0', true), CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL THEN set_config('transaction_timeout', '0', true) END
 
 -- query: Holders
 -- Who holds a lock that LockOutbox waits for. A prepared transaction has no process.
