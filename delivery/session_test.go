@@ -3,7 +3,6 @@ package delivery_test
 import (
 	"context"
 	"errors"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -122,33 +121,11 @@ func TestASequenceBehindItsTableIsNamed(t *testing.T) {
 	}
 }
 
-// encoded makes a database of that encoding.
-func encoded(t *testing.T, encoding string) (address string) {
-	t.Helper()
-	first := pgtest.URL(t)
-	pool := pgtest.Pool(t, first)
-	name := "encoded_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	if _, err := pool.Exec(t.Context(), "CREATE DATABASE "+name+" ENCODING '"+encoding+"' TEMPLATE template0 LOCALE 'C'"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := pool.Exec(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Error(err)
-		}
-	})
-	one, err := url.Parse(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	one.Path = "/" + name
-	return one.String()
-}
-
 // A name is the same in a database of another encoding, and lies in the same partition.
 func TestNamesAreTheSameInEveryEncoding(t *testing.T) {
 	t.Parallel()
 	const name = "Grüße"
-	address := encoded(t, "LATIN1")
+	address := pgtest.Encoded(t, "LATIN1")
 	m, err := schema.New(schema.Config{DatabaseURL: address, Schema: "public", Partitions: 64})
 	if err == nil {
 		err = m.Up(t.Context())
@@ -177,7 +154,7 @@ func TestNamesAreTheSameInEveryEncoding(t *testing.T) {
 
 func TestSQLASCIIIsRefused(t *testing.T) {
 	t.Parallel()
-	m, err := schema.New(schema.Config{DatabaseURL: encoded(t, "SQL_ASCII"), Schema: "public", Partitions: 4})
+	m, err := schema.New(schema.Config{DatabaseURL: pgtest.Encoded(t, "SQL_ASCII"), Schema: "public", Partitions: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

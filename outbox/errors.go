@@ -111,6 +111,9 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrDuplicateEvent, err)
 	case answer.code == "54000":
 		return fmt.Errorf("%w: %w", ErrPayloadTooLarge, err)
+	case answer.code == "22P05": // untranslatable_character
+		return fmt.Errorf("%w: the database's encoding has no place for a character of StreamID, Type, Topic, PartitionKey, DedupeKey, TenantID or Metadata; "+
+			"in a database with encoding UTF8 it has: %w", ErrInvalidEvent, err)
 	case answer.code == "22023":
 		return fmt.Errorf("%w: %w", ErrInvalidEvent, err)
 	}

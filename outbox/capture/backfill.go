@@ -258,6 +258,6 @@ func (s *Store) appendRows(ctx context.Context, tx pgx.Tx, rows []row, begun int
 
 // fitted returns a stream's name as the trigger makes it.
 func fitted(text string) string {
-	return `(SELECT CASE WHEN octet_length(s) > 1024 OR s COLLATE "C" ~ E'^ | $|` + controls + `'
+	return `(SELECT CASE WHEN ` + nameless("s") + `
 		THEN ltrim(left(regexp_replace(s COLLATE "C", E'` + controls + `+', ' ', 'g'), 240)) || '~' || md5(s) ELSE s END FROM (SELECT ` + text + `) AS t (s))`
 }

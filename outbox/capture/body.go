@@ -84,13 +84,19 @@ func (c *Capture) stream(t *table, into, of string) string {
             EXECUTE format('SELECT ` + later + `', VARIADIC keys) INTO ` + into + ` USING ` + of + `;
             ` + into + ` := ` + prefix + `coalesce(` + into + null + `;
         END IF;
-        IF octet_length(` + into + `) > 1024 OR ` + into + ` COLLATE "C" ~ E'^ | $|` + controls + `' THEN
+        IF ` + nameless(into) + ` THEN
             ` + into + ` := ltrim(left(regexp_replace(` + into + ` COLLATE "C", E'` + controls + `+', ' ', 'g'), 240)) || '~' || md5(` + into + `);
         END IF;`
 }
 
 // controls matches the characters that outbox_bad_text refuses. A key is made to fit as outbox_adopted_name does it.
 const controls = `[\\u0001-\\u001f\\u007f-\\u009f]`
+
+// nameless tests whether a text names no stream. In other encodings than UTF8 the bytes 80 to 9f may be letters.
+func nameless(text string) string {
+	return strings.ReplaceAll(`octet_length(convert_to({text}, 'UTF8')) > 1024 OR (CASE WHEN getdatabaseencoding() = 'UTF8' THEN {text} COLLATE "C" ~ E'^ | $|`+controls+`'
+            ELSE {text} COLLATE "C" ~ E'^ | $|[\\u0001-\\u001f\\u007f]' OR encode(convert_to({text}, 'UTF8'), 'hex') ~ '^(..)*c2[89]' END)`, "{text}", text)
+}
 
 // array returns an array of texts in SQL.
 func array(texts []string) string {

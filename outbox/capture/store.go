@@ -188,6 +188,9 @@ func explained(table string, err error) error {
 	case "55P03": // lock_not_available
 		return fmt.Errorf("others write to %s for longer than --lock-timeout, and nothing was changed: "+
 			"wait until their transactions end, or for longer: %w", table, err)
+	case "22P05": // untranslatable_character
+		return fmt.Errorf(`a row of %s has a character, as \u3042 in JSON, that the database's encoding or UTF-8 has no place for, and nothing was changed: `+
+			"mend it, choose others by --where, or leave what is there with --no-import: %w", table, err)
 	case "55000": // object_not_in_prerequisite_state: the publication is FOR ALL TABLES
 		return fmt.Errorf("%s cannot leave it, and nothing was changed: drop it and create it FOR TABLE …, in one transaction: %w", table, err)
 	case "42501": // insufficient_privilege

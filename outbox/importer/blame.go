@@ -26,7 +26,7 @@ func (r *run) blame(m *missing, err error) error {
 		err = fmt.Errorf("%w: a file must begin a stream at version 1 or continue it: %w", ErrVersion, err)
 	case errors.Is(err, outbox.ErrVersionConflict):
 		err = fmt.Errorf("%w: another writer was faster: %w", ErrVersion, err)
-	case errors.Is(err, outbox.ErrPayloadTooLarge):
+	case errors.Is(err, outbox.ErrPayloadTooLarge), errors.Is(err, outbox.ErrInvalidEvent):
 		err = fmt.Errorf("%w: %w", ErrInput, err)
 	}
 	return r.at(m.lines[at], fmt.Errorf("append transaction %d: %w", m.number, err))

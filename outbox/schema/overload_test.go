@@ -52,7 +52,7 @@ func TestNothingOfTheOutboxCallsAStranger(t *testing.T) {
 	run(t, conn, `DELETE FROM outbox`)
 	for _, sql := range []string{
 		`SELECT outbox_events_hindrance()`, `SELECT outbox_events_bound()`, `ALTER TABLE events VALIDATE CONSTRAINT events_bound`, `SELECT outbox_events_split()`,
-		`SELECT outbox_events_begin()`, appendsExactly[0], appendsExactly[5], `DELETE FROM outbox`, `SELECT outbox_events_drop(0::bigint)`,
+		`SELECT outbox_events_begin()`, `SELECT outbox_bad_utf8('of other encodings'::text, 1, 99)`, appendsExactly[0], appendsExactly[5], `DELETE FROM outbox`, `SELECT outbox_events_drop(0::bigint)`,
 	} {
 		run(t, conn, `BEGIN`)
 		run(t, conn, `SET LOCAL track_functions = 'all'`)

@@ -86,6 +86,11 @@ func guests() []mutant {
 			edits: []edit{{"outbox/capture/body.go", "	if t.late {", "	if false {"}},
 		},
 		{
+			name: "unreadable-texts-appended", promise: "P8", breaks: "a text that UTF-8 has no place for is appended, and its partition stands",
+			test: command{pkg: "outbox/schema", run: "^TestTextsOfEveryEncoding$"}, says: "want a refusal that names it",
+			edits: []edit{{functions, "character_not_in_repertoire THEN\n    RETURN true;", "character_not_in_repertoire THEN\n    RETURN false;"}},
+		},
+		{
 			name: "backfill-behind", promise: "append", breaks: "a row that was there is told behind a change of it",
 			test: of("TestABackfillUnderWriters"), says: "come behind a change|the last events say otherwise",
 			edits: []edit{{"outbox/capture/sql/adoption.sql", " WHERE coalesce(l.sequence, 0) <= @begun", " WHERE coalesce(l.sequence, 0) >= @begun * 0"}},

@@ -29,6 +29,12 @@ func URL(t testing.TB) string {
 	return newDatabase(t, useShared(t), "")
 }
 
+// Encoded is URL of a database with that encoding.
+func Encoded(t testing.TB, encoding string) string {
+	t.Helper()
+	return newDatabase(t, useShared(t), emptyTemplate+" ENCODING '"+encoding+"' LOCALE 'C'")
+}
+
 // Pool connects to the address and closes the pool when the test ends.
 func Pool(t testing.TB, address string) *pgxpool.Pool {
 	t.Helper()
@@ -122,8 +128,7 @@ func newName(kind string) string {
 // force to disk that takes a third of the time that a copy through the log takes.
 func createDatabase(ctx context.Context, server, name, from string) (string, error) {
 	from = cmp.Or(from, emptyTemplate)
-	statement := fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s",
-		pgx.Identifier{name}.Sanitize(), pgx.Identifier{from}.Sanitize())
+	statement := fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", pgx.Identifier{name}.Sanitize(), from)
 	err := execute(ctx, server, statement+" STRATEGY file_copy")
 	if failed := (*pgconn.PgError)(nil); errors.As(err, &failed) && failed.Code == unknownOption {
 		err = execute(ctx, server, statement)
@@ -132,7 +137,7 @@ func createDatabase(ctx context.Context, server, name, from string) (string, err
 		return "", fmt.Errorf("pgtest: create a database: %w", err)
 	}
 	address, err := withDatabase(server, name)
-	if err == nil && from == emptyTemplate {
+	if err == nil && strings.HasPrefix(from, emptyTemplate) {
 		err = execute(ctx, address, closed)
 	}
 	return address, err

@@ -197,13 +197,45 @@ COMMENT ON FUNCTION {schema}.outbox_partition(text, int) IS
 -- What an event must look like. One text per violation, NULL when there is none.
 -- The Go package outbox refuses the same things earlier, with the same limits.
 
+-- Whether the database's encoding is UTF8. A database keeps its encoding; a dump that is restored in another one is asked there.
+CREATE FUNCTION {schema}.outbox_utf8() RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN getdatabaseencoding() = 'UTF8';
+
+-- In a database of another encoding: whether a text has C1 controls, has not fewest to most bytes of UTF-8, or has what UTF-8 has no place
+-- for, and no worker could read. A pattern would take the bytes 80 to 9f for controls, which are letters in many encodings.
+-- +goose StatementBegin
+CREATE FUNCTION {schema}.outbox_bad_utf8(value text, fewest int, most int) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$
+DECLARE
+    bytes bytea;
+BEGIN
+    bytes := convert_to(value, 'UTF8');
+    RETURN octet_length(bytes) NOT BETWEEN fewest AND most OR encode(bytes, 'hex') ~ '^(..)*c2[89]';
+EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
+    RETURN true;
+END
+$function$;
+-- +goose StatementEnd
+
 -- A name or key: 1..1024 bytes without control characters, and without spaces at
 -- its ends, which a message header would lose. NULL for NULL. A
 -- SQL function of one expression is put in line (not when it is declared STRICT
 -- and holds an OR), a plpgsql function would cost a call each time.
 CREATE FUNCTION {schema}.outbox_bad_text(value text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN octet_length(value) NOT BETWEEN 1 AND 1024 OR value COLLATE "C" ~ E'^ | $|[\\u0001-\\u001f\\u007f-\\u009f]';
+RETURN CASE WHEN {schema}.outbox_utf8()
+    THEN octet_length(value) NOT BETWEEN 1 AND 1024 OR value COLLATE "C" ~ E'^ | $|[\\u0001-\\u001f\\u007f-\\u009f]'
+    ELSE {schema}.outbox_bad_utf8(value, 1, 1024) OR value COLLATE "C" ~ E'^ | $|[\\u0001-\\u001f\\u007f]'
+END;
+
+-- The value of a header, which may be empty and have tabs.
+CREATE FUNCTION {schema}.outbox_bad_value(value text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN {schema}.outbox_utf8()
+    THEN value COLLATE "C" ~ E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]'
+    ELSE {schema}.outbox_bad_utf8(value, 0, 32768) OR value COLLATE "C" ~ E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f]'
+END;
 
 -- Years 1 to 9999: what Go, JSON and JavaScript can write. NULL for NULL.
 CREATE FUNCTION {schema}.outbox_bad_time(value timestamptz) RETURNS boolean
@@ -232,9 +264,16 @@ BEGIN
     FOREACH field IN ARRAY '{traceparent,tracestate,correlation_id,causation_id}'::text[] LOOP
         value := metadata -> field;
         IF value IS NOT NULL AND (jsonb_typeof(value) <> 'string' OR {schema}.outbox_bad_text(value #>> '{}')) THEN
-            RETURN format('metadata %I must be a string of 1 to 1024 bytes without control characters or spaces at its ends', field);
+            RETURN format('metadata %I must be a string of 1 to 1024 bytes of UTF-8 without control characters or spaces at its ends', field);
         END IF;
     END LOOP;
+    IF NOT {schema}.outbox_utf8() THEN
+        BEGIN
+            PERFORM convert_to(metadata::text, 'UTF8');
+        EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
+            RETURN 'metadata must not have characters that UTF-8 has no place for';
+        END;
+    END IF;
     IF headers IS NULL THEN
         RETURN NULL;
     ELSIF jsonb_typeof(headers) <> 'object' THEN
@@ -251,7 +290,7 @@ BEGIN
             RETURN format('metadata header name %s is one that NATS clients take for the server''s', quote_literal(field));
         ELSIF strpos(names, ' ' || lower(field) || ' ') > 0 THEN
             RETURN format('metadata header name %s must not come twice, in whatever case', quote_literal(field));
-        ELSIF (value #>> '{}') COLLATE "C" ~ E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]' THEN
+        ELSIF {schema}.outbox_bad_value(value #>> '{}') THEN
             RETURN format('metadata header %s must not contain line breaks or control characters', quote_literal(field));
         END IF;
         names := names || lower(field) || ' ';
@@ -276,17 +315,17 @@ RETURN CASE
     WHEN event_id = uuid '00000000-0000-0000-0000-000000000000'
         THEN 'event_id must not be the nil UUID, by which consumers know that there is none; leave it out for a new one'
     WHEN stream_id IS NULL OR {schema}.outbox_bad_text(stream_id)
-        THEN 'stream_id must be 1 to 1024 bytes without control characters or spaces at its ends'
+        THEN 'stream_id must be 1 to 1024 bytes of UTF-8 without control characters or spaces at its ends'
     WHEN event_type IS NULL OR {schema}.outbox_bad_text(event_type)
-        THEN 'event_type must be 1 to 1024 bytes without control characters or spaces at its ends'
+        THEN 'event_type must be 1 to 1024 bytes of UTF-8 without control characters or spaces at its ends'
     WHEN topic IS NULL OR {schema}.outbox_bad_text(topic)
-        THEN 'topic must be 1 to 1024 bytes without control characters or spaces at its ends'
+        THEN 'topic must be 1 to 1024 bytes of UTF-8 without control characters or spaces at its ends'
     WHEN {schema}.outbox_bad_text(partition_key)
-        THEN 'partition_key must be 1 to 1024 bytes without control characters or spaces at its ends'
+        THEN 'partition_key must be 1 to 1024 bytes of UTF-8 without control characters or spaces at its ends'
     WHEN {schema}.outbox_bad_text(dedupe_key)
-        THEN 'dedupe_key must be 1 to 1024 bytes without control characters or spaces at its ends'
+        THEN 'dedupe_key must be 1 to 1024 bytes of UTF-8 without control characters or spaces at its ends'
     WHEN {schema}.outbox_bad_text(tenant_id)
-        THEN 'tenant_id must be 1 to 1024 bytes without control characters or spaces at its ends'
+        THEN 'tenant_id must be 1 to 1024 bytes of UTF-8 without control characters or spaces at its ends'
     WHEN expected_version NOT BETWEEN 0 AND 9223372036854775806
         THEN 'expected_version must be 0 or more and leave room for the next version'
     WHEN payload_size IS NULL
@@ -300,7 +339,8 @@ RETURN CASE
 END;
 
 REVOKE EXECUTE ON FUNCTION
-    {schema}.outbox_bad_text(text), {schema}.outbox_bad_time(timestamptz), {schema}.outbox_metadata_problem(jsonb),
+    {schema}.outbox_utf8(), {schema}.outbox_bad_utf8(text, int, int), {schema}.outbox_bad_text(text), {schema}.outbox_bad_value(text),
+    {schema}.outbox_bad_time(timestamptz), {schema}.outbox_metadata_problem(jsonb),
     {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb, timestamptz, timestamptz, uuid) FROM PUBLIC;
 
 -- What payloads must look like: the part of JSON Schema 2020-12 that types can be
@@ -1154,7 +1194,8 @@ CREATE FUNCTION {schema}.outbox_adopted_headers(headers jsonb) RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $function$
     WITH given AS (
            SELECT h.key, coalesce(nullif(left(regexp_replace(h.key, '[^!#$%&''*+.^_`|~0-9A-Za-z-]', '-', 'g'), 100), ''), '-') AS name,
-                  regexp_replace((h.value #>> '{}') COLLATE "C", E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]+', ' ', 'g') AS value
+                  CASE WHEN {schema}.outbox_bad_value(h.value #>> '{}')
+                       THEN regexp_replace((h.value #>> '{}') COLLATE "C", E'[\\u0001-\\u0008\\u000a-\\u001f\\u007f-\\u009f]+', ' ', 'g') ELSE h.value #>> '{}' END AS value
              FROM (SELECT e.key, e.value FROM jsonb_each(CASE WHEN jsonb_typeof(headers) = 'object' THEN headers ELSE '{}'::jsonb END) AS e
                     WHERE jsonb_typeof(e.value) <> 'null' ORDER BY e.key COLLATE "C" LIMIT 1000) AS h),
          free AS (
@@ -1334,7 +1375,10 @@ DROP FUNCTION {schema}.outbox_pointer_token(text);
 DROP FUNCTION {schema}.outbox_event_problem(text, text, text, text, text, text, bigint, int, jsonb, timestamptz, timestamptz, uuid);
 DROP FUNCTION {schema}.outbox_metadata_problem(jsonb);
 DROP FUNCTION {schema}.outbox_bad_time(timestamptz);
+DROP FUNCTION {schema}.outbox_bad_value(text);
 DROP FUNCTION {schema}.outbox_bad_text(text);
+DROP FUNCTION {schema}.outbox_bad_utf8(text, int, int);
+DROP FUNCTION {schema}.outbox_utf8();
 DROP FUNCTION {schema}.outbox_partition(text, int);
 DROP FUNCTION {schema}.outbox_hash_partition(bigint, int);
 DROP FUNCTION {schema}.outbox_xxhash64(bytea);
