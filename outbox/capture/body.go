@@ -128,7 +128,7 @@ func (t *table) listed(names []string) string {
 
 // follow finds the columns' current names by their numbers in PostgreSQL. A restored table has other numbers; there the former names hold,
 // unless a column came since, which may be one of those with another name.
-func (c *Capture) follow(t *table) string {
+func (c *Capture) follow(t *table) []string {
 	keys := t.found("keys", c.Key)
 	now, before, doubt := "", "", "false"
 	if chosen := c.chosen(); len(chosen) > 0 {
@@ -143,22 +143,7 @@ func (c *Capture) follow(t *table) string {
 		doubt = fmt.Sprintf(`(SELECT NOT %s <@ array_agg(a.attname::text) OR NOT array_agg(a.attname::text) <@ %s
               FROM pg_attribute AS a WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped)`, array(chosen), array(all))
 	}
-	return fmt.Sprintf(`    IF TG_RELID = %[1]d OR EXISTS (SELECT FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %[1]d) THEN
-        %[2]s;
-        %[3]s
-        IF cardinality(keys) <> %[4]d THEN
-            RAISE EXCEPTION 'a column of the key of %%, which is captured, was dropped', TG_RELID::regclass
-                USING ERRCODE = '55000', HINT = '%[5]s --key names another key, %[6]s ends the capture.';
-        END IF;
-    ELSE
-        keys := %[7]s;
-        %[8]s
-        IF %[9]s THEN
-            RAISE EXCEPTION 'which columns of %% are captured cannot be known: it was restored from a dump, and has columns of other names', TG_RELID::regclass
-                USING ERRCODE = '55000', HINT = '%[5]s says it anew.';
-        END IF;
-    END IF;
-`, t.oid, keys, now, len(c.Key), "`postrider capture create --replace`", "`postrider capture drop`", array(c.Key), before, doubt)
+	return []string{"{TABLE}", strconv.Itoa(int(t.oid)), "{KEYS}", keys, "{NOW}", now, "{MOST}", strconv.Itoa(len(c.Key)), "{NAMES}", array(c.Key), "{BEFORE}", before, "{DOUBT}", doubt}
 }
 
 // other sets a variable to the row that has the key which this one leaves: a key that is compared late may be another row's by then.
@@ -201,9 +186,8 @@ func (c *Capture) body(t *table, template, calls string) string {
 		deleted = c.other(t) + "\n        IF other IS NULL THEN\n            " + deleted +
 			"\n        ELSE\n            " + tell(stays, "old_stream", strings.Replace(updated, "new_row", "other", 1)) + "\n        END IF;"
 	}
-	return strings.NewReplacer(
-		"{FOLLOW}", c.follow(t), "{OLD_STREAM}", c.stream(t, "old_stream", "OLD"), "{NEW_STREAM}", c.stream(t, "new_stream", "NEW"),
+	return strings.NewReplacer(append(c.follow(t),
+		"{OLD_STREAM}", c.stream(t, "old_stream", "OLD"), "{NEW_STREAM}", c.stream(t, "new_stream", "NEW"),
 		"{OLD_ROW}", c.row(t, "old_row", "OLD"), "{NEW_ROW}", c.row(t, "new_row", "NEW"), "{UPDATES}", strconv.FormatBool(c.tells("update")),
-		"{UPDATED}", tell("update", "new_stream", updated), "{DELETED}", deleted, "{INSERTED}", tell("insert", "new_stream", `'{"new":' || new_row || '}'`),
-	).Replace(template)
+		"{UPDATED}", tell("update", "new_stream", updated), "{DELETED}", deleted, "{INSERTED}", tell("insert", "new_stream", `'{"new":' || new_row || '}'`))...).Replace(template)
 }

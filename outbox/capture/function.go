@@ -18,19 +18,6 @@ SET lc_monetary = 'C'
 SET quote_all_identifiers = off
 SET row_security = on`
 
-// guard begins each function. A role that hangs it on its table, by default privileges, must not append for this one; the mark of
-// outbox_without_enqueue must not work for a role without that right.
-const guard = `    IF TG_RELID <> %[1]d AND NOT EXISTS (SELECT FROM pg_catalog.pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %[1]d)
-       AND NOT EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = TG_RELID AND pg_catalog.pg_get_userbyid(c.relowner) = current_user) THEN
-        RAISE EXCEPTION '%% is not the table of this function', TG_RELID::regclass USING ERRCODE = '42501';
-    END IF;
-    IF pg_catalog.current_setting('postrider.replaying', true) <> '' AND NOT pg_catalog.has_function_privilege(
-           CASE pg_catalog.current_setting('role') WHEN 'none' THEN session_user ELSE pg_catalog.current_setting('role') END,
-           %[2]s, 'EXECUTE') THEN
-        PERFORM pg_catalog.set_config('postrider.replaying', '', true);
-    END IF;
-`
-
 // note is the part of a function's comment besides the settings.
 type note struct {
 	Table string `json:"table"`
@@ -74,7 +61,7 @@ func making(kind Purpose, t *table, events, body string, truncate bool, settings
 	}
 	function := functionOf(kind, t.name)
 	call := function.quoted() + "()"
-	body = strings.Replace(body, "BEGIN\n", "BEGIN\n"+fmt.Sprintf(guard, t.oid, literal(identifier(t.outbox)+".outbox_without_enqueue()")), 1)
+	body = strings.Replace(body, "BEGIN\n", "BEGIN\n"+strings.NewReplacer("{TABLE}", fmt.Sprint(t.oid), "{FUNCTION}", literal(identifier(t.outbox)+".outbox_without_enqueue()")).Replace(t.guard)+"\n", 1)
 	list := []string{
 		"CREATE FUNCTION " + call + " RETURNS pg_catalog.trigger\nLANGUAGE plpgsql SECURITY DEFINER\n" + fixed + " AS " + dollars(body),
 		"ALTER FUNCTION " + call + " OWNER TO " + t.owner,

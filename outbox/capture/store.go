@@ -54,7 +54,7 @@ type Store struct {
 	sql    queries
 }
 
-type queries struct{ Body, Revoked, Find, Columns, Late, Installed, Membership, Published, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append, MayBackfill, Since pg.Query }
+type queries struct{ Body, Guard, Revoked, Find, Columns, Late, Installed, Membership, Published, LimitLocks, Unique, MayAdopt, Own, Fit, Versions, Append, MayBackfill, Since pg.Query }
 
 // New returns a store for the outbox in that schema, or pg.ErrSchemaName.
 func New(db *pgxpool.Pool, schema string) (*Store, error) {

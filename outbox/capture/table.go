@@ -21,7 +21,7 @@ type table struct {
 	oid             uint32
 	unique          []string // columns that no two rows have alike
 	outbox          string   // the schema of the outbox
-	revoked         string   // what leaves the function to its owner
+	guard, revoked  string   // begin the function, and leave it to its owner
 	// left is the publication that the table left for the trigger, joins reports whether it is in there still.
 	left  *membership
 	joins bool
@@ -51,7 +51,7 @@ type column struct {
 
 // find reads a table's facts, and refuses one that cannot have the trigger.
 func (s *Store) find(ctx context.Context, tx pgx.Tx, kind Purpose, asked string) (*table, error) {
-	t := &table{outbox: s.schema, revoked: s.sql.Revoked.Text}
+	t := &table{outbox: s.schema, guard: s.sql.Guard.Text, revoked: s.sql.Revoked.Text}
 	var fit, mine, producer, parent, own bool
 	schemas, names := apart(written(asked))
 	rows, err := s.sql.Find.Rows(ctx, tx, pg.Args{"schema": s.schema, "schemas": schemas, "names": names, "trigger": kind.trigger()})

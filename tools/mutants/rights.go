@@ -202,7 +202,7 @@ func choices() []mutant {
 		{
 			name: "capture-by-name", promise: "rights", breaks: "an excluded column is published once it is renamed",
 			test: of("TestTheChoiceFollowsColumns"), says: "pan.*want",
-			edits: []edit{{"outbox/capture/body.go", "        %[3]s\n", "        %[8]s\n"}},
+			edits: []edit{{"outbox/capture/sql/triggers.sql", "        {NOW}\n", "        {BEFORE}\n"}},
 		},
 		{
 			name: "capture-forgets-settings", promise: "rights", breaks: "a column that was excluded is published because --replace does not name it",
@@ -230,12 +230,12 @@ func choices() []mutant {
 		{
 			name: "capture-any-table", promise: "rights", breaks: "who may execute the function of a captured table forges its events",
 			test: of("TestAFunctionSpeaksForItsTableAlone"), says: "<nil>, want SQLSTATE 42501",
-			edits: []edit{{"outbox/capture/function.go", "IF TG_RELID <> %[1]d AND NOT", "IF false AND TG_RELID <> %[1]d AND NOT"}},
+			edits: []edit{{"outbox/capture/sql/triggers.sql", "IF TG_RELID <> {TABLE} AND NOT", "IF false AND TG_RELID <> {TABLE} AND NOT"}},
 		},
 		{
 			name: "capture-kept-back", promise: "P1", breaks: "whoever writes to a captured table keeps its changes from being published",
 			test: of("TestAWriterCannotKeepChangesBack"), says: "0 events are queued of 1",
-			edits: []edit{{"outbox/capture/function.go", "PERFORM pg_catalog.set_config('postrider.replaying', '', true);", "NULL;"}},
+			edits: []edit{{"outbox/capture/sql/triggers.sql", "PERFORM pg_catalog.set_config('postrider.replaying', '', true);", "NULL;"}},
 		},
 		{
 			name: "capture-stays-out", promise: "append", breaks: "a table that is captured no more stays out of the publication of another relay",

@@ -3783,7 +3783,7 @@ CASE WHEN s.frozen_at > clock_timestamp() - interval '1 minute'
            $6::text[]::jsonb[], $7::text[], $8::text[], NULL::bigint[], NULL::text[], $9::text[],
            NULL::boolean[], NULL::timestamptz[], $10::timestamptz[]);
 
-/* capture.Body The body of a captured table's function, which is sent when it is made. Table and settings fill the braces. */ DECLARE
+/* capture.Body */ DECLARE
     old_stream   text;
     new_stream   text;
     old_row      text;
@@ -3799,7 +3799,22 @@ BEGIN
         RAISE EXCEPTION 'TRUNCATE of % would tell nothing of its rows, which are captured', TG_RELID::regclass
             USING ERRCODE = '0A000', HINT = 'DELETE tells of each row; `postrider capture drop` ends the capture.';
     END IF;
-{FOLLOW}    IF TG_OP <> 'INSERT' THEN
+    IF TG_RELID = {TABLE} OR EXISTS (SELECT FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = {TABLE}) THEN
+        {KEYS};
+        {NOW}
+        IF cardinality(keys) <> {MOST} THEN
+            RAISE EXCEPTION 'a column of the key of %, which is captured, was dropped', TG_RELID::regclass
+                USING ERRCODE = '55000', HINT = '`postrider capture create --replace` --key names another key, `postrider capture drop` ends the capture.';
+        END IF;
+    ELSE
+        keys := {NAMES};
+        {BEFORE}
+        IF {DOUBT} THEN
+            RAISE EXCEPTION 'which columns of % are captured cannot be known: it was restored from a dump, and has columns of other names', TG_RELID::regclass
+                USING ERRCODE = '55000', HINT = '`postrider capture create --replace` says it anew.';
+        END IF;
+    END IF;
+    IF TG_OP <> 'INSERT' THEN
         {OLD_STREAM}
     END IF;
     IF TG_OP <> 'DELETE' THEN
@@ -3829,6 +3844,16 @@ BEGIN
     END IF;
     RETURN NULL;
 END;
+
+/* capture.Guard */     IF TG_RELID <> {TABLE} AND NOT EXISTS (SELECT FROM pg_catalog.pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = {TABLE})
+       AND NOT EXISTS (SELECT FROM pg_catalog.pg_class AS c WHERE c.oid = TG_RELID AND pg_catalog.pg_get_userbyid(c.relowner) = current_user) THEN
+        RAISE EXCEPTION '% is not the table of this function', TG_RELID::regclass USING ERRCODE = '42501';
+    END IF;
+    IF pg_catalog.current_setting('postrider.replaying', true) <> '' AND NOT pg_catalog.has_function_privilege(
+           CASE pg_catalog.current_setting('role') WHEN 'none' THEN session_user ELSE pg_catalog.current_setting('role') END,
+           {FUNCTION}, 'EXECUTE') THEN
+        PERFORM pg_catalog.set_config('postrider.replaying', '', true);
+    END IF;;
 
 /* capture.Revoked */ DECLARE
     other text;
