@@ -3,7 +3,6 @@ package delivery
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 )
 
@@ -67,14 +66,6 @@ func (p RetryPolicy) Delay(attempts int, random func() float64) time.Duration {
 // Dead reports whether that many failures end the attempts.
 func (p RetryPolicy) Dead(attempts int) bool {
 	return p.MaxAttempts > 0 && attempts >= p.MaxAttempts
-}
-
-// outageWait grows from 50 ms to 2 s with each round in which nothing could be
-// published, and is spread by equal jitter: after an outage of any length
-// delivery goes on within 2 s.
-func outageWait(rounds int) time.Duration {
-	p := RetryPolicy{Base: 50 * time.Millisecond, Factor: 2, Max: 2 * time.Second, Jitter: JitterEqual}
-	return p.Delay(rounds, rand.Float64)
 }
 
 // Dies says of an outcome that it is the last failure which the policy grants the message.

@@ -1,7 +1,6 @@
 package delivery_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -31,26 +30,5 @@ func TestRetriesBackOff(t *testing.T) {
 	p.MaxAttempts = 0
 	if p.Dead(1 << 30) {
 		t.Error("0 means never")
-	}
-}
-
-func TestConfigIsRefusedByName(t *testing.T) {
-	t.Parallel()
-	for name, cfg := range map[string]delivery.Config{
-		"BatchSize":        {BatchSize: 10_001},
-		"Window":           {BatchSize: 100, Window: 10},
-		"WindowBytes":      {WindowBytes: 1},
-		"MaxPayload":       {MaxPayload: -1},
-		"PollInterval":     {PollInterval: time.Hour},
-		"StatementTimeout": {StatementTimeout: -1},
-		"CacheSize":        {CacheSize: -1},
-		"Retry.Base":       {Retry: delivery.RetryPolicy{Base: -1}},
-		"Retry.Factor":     {Retry: delivery.RetryPolicy{Base: 1, Factor: 0.5, Max: 1}},
-		"Retry.Max":        {Retry: delivery.RetryPolicy{Base: 2, Factor: 1, Max: 1}},
-		"Retry.Jitter":     {Retry: delivery.RetryPolicy{Base: 1, Factor: 1, Max: 1, Jitter: "full"}},
-	} {
-		if err := cfg.WithDefaults().Validate(); !errors.Is(err, delivery.ErrConfig) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

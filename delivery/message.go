@@ -60,9 +60,9 @@ type Event struct {
 	Unreadable error
 }
 
-// clone returns a copy that shares no memory with the rest of its batch, for one
+// Clone returns a copy that shares no memory with the rest of its batch, for one
 // that outlives it.
-func (e *Event) clone() *Event {
+func (e *Event) Clone() *Event {
 	c := *e
 	c.Type, c.TenantID = strings.Clone(e.Type), strings.Clone(e.TenantID)
 	c.TraceParent, c.TraceState = strings.Clone(e.TraceParent), strings.Clone(e.TraceState)
@@ -84,8 +84,8 @@ type Message struct {
 	Event *Event
 }
 
-// wanted is from when on the message should have been published.
-func (m Message) wanted() time.Time {
+// Wanted is from when on the message should have been published.
+func (m Message) Wanted() time.Time {
 	if m.ScheduledFor.After(m.Event.RecordedAt) {
 		return m.ScheduledFor
 	}

@@ -5,9 +5,6 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 const (
@@ -54,84 +51,4 @@ func (n *Names) Kept() []string {
 
 func showable(name string) bool {
 	return name != "" && len(name) <= longestLabel && utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
-}
-
-// tally counts outcomes by a name of the messages.
-type tally struct {
-	names             Names
-	published, failed *prometheus.CounterVec
-
-	mu    sync.Mutex
-	known map[string]*outcomeCounters // of the names that are told apart, and of OtherName
-	// last is the name that was counted before: messages of one name come in runs.
-	last     string
-	counters *outcomeCounters
-	full     bool // what is not known is OtherName
-}
-
-type outcomeCounters struct {
-	label             string
-	published, failed prometheus.Counter
-}
-
-func newTally(factory promauto.Factory, label string) *tally {
-	t := &tally{
-		published: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "outbox_published_by_" + label + "_total",
-			Help: "Messages acknowledged by the stream and marked, by " + label + "; at most 50 of them, the rest is other.",
-		}, []string{label}),
-		failed: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "outbox_failed_by_" + label + "_total",
-			Help: "Failed attempts that a message caused, by " + label + "; at most 50 of them, the rest is other.",
-		}, []string{label}),
-		known: map[string]*outcomeCounters{},
-	}
-	t.counters = t.ofLocked(OtherName)
-	return t
-}
-
-// ofLocked allocates only when a name is new.
-func (t *tally) ofLocked(name string) *outcomeCounters {
-	if t.counters != nil && name == t.last {
-		return t.counters
-	}
-	c := t.known[name]
-	if c == nil && t.full {
-		c = t.known[OtherName]
-	}
-	if c == nil {
-		label := t.names.Label(name)
-		if c = t.known[label]; c == nil {
-			c = &outcomeCounters{label, t.published.WithLabelValues(label), t.failed.WithLabelValues(label)}
-			t.known[label] = c
-			t.full = len(t.known) > NamesKept
-		}
-	}
-	t.last, t.counters = c.label, c
-	return c
-}
-
-// count counts the outcomes of a batch by the name that of gives each message.
-func (t *tally) count(res Result, of func(*Message) string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i, o := range res.Outcomes {
-		switch o.Kind {
-		case Published:
-			t.ofLocked(of(&res.Batch.Messages[i])).published.Inc()
-		case Retry, Permanent:
-			t.ofLocked(of(&res.Batch.Messages[i])).failed.Inc()
-		case Unresolved, Skipped, Behind, Scheduled:
-		}
-	}
-}
-
-func topicOf(m *Message) string { return m.Topic }
-
-// typeOf is the type as it is stored; OtherName where it could not be read.
-func typeOf(m *Message) string {
-	if m.Event == nil {
-		return OtherName
-	}
-	return m.Event.Type
 }

@@ -1,6 +1,9 @@
 package delivery
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Ordering is the order of first publications.
 type Ordering string
@@ -53,3 +56,9 @@ func (p FailurePolicy) Passes() bool { return p == BehindNone }
 
 // SkipsDead says that dead messages hold up nothing.
 func (p FailurePolicy) SkipsDead() bool { return p == BehindRetries }
+
+// DefaultMaxPayload is the most of a message that NATS advises, 8 MiB.
+const DefaultMaxPayload = 8 << 20
+
+// ErrConfig is wrapped by every complaint of Validate.
+var ErrConfig = errors.New("delivery configuration")

@@ -175,19 +175,34 @@ func (e *FencedError) Error() string {
 // Unwrap makes it an ErrFenced.
 func (e *FencedError) Unwrap() error { return ErrFenced }
 
-// lost returns up to where the stream holds what was acknowledged of a partition, if it lost some of what is known.
-func (s Standing) lost(known Known) (kept uint64, is bool) {
-	kept, is = s.Kept, known.Life != "" && known.Life != s.life()
+// LostSince returns up to where the stream holds what was acknowledged of a partition, if it lost some of what is known.
+func (s Standing) LostSince(known Known) (kept uint64, is bool) {
+	kept, is = s.Kept, known.Life != "" && known.Life != s.Life()
 	for i := len(s.Lives) - 1; is && i >= 0 && s.Lives[i].ID != known.Life && LifeNumber(s.Lives[i].ID) >= LifeNumber(known.Life); i-- {
 		kept = min(kept, s.Lives[i].Kept) // what a life before the known one kept says nothing
 	}
 	return kept, is || kept < known.Fence
 }
 
-// life is the present one of the partition's records.
-func (s Standing) life() string {
+// Life is the present one of the partition's records.
+func (s Standing) Life() string {
 	if len(s.Lives) == 0 {
 		return ""
 	}
 	return s.Lives[len(s.Lives)-1].ID
+}
+
+// breather is the rest behind a purge, in multiples of the purge's time.
+const breather = 20
+
+// Breathe waits after a purge that took so long.
+func Breathe(ctx context.Context, took time.Duration) error {
+	timer := time.NewTimer(breather * took)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -26,7 +26,7 @@ func TestALossShowsByTheLifeOfTheRecords(t *testing.T) {
 		"a publisher that knows of no life":       {nil, Known{80, ""}, 90, false},
 		"the same life, and older ones before it": {[]Life{first, second, third}, Known{80, "3.c"}, 90, false},
 	} {
-		if kept, lost := (Standing{Kept: 90, Lives: c.lives}).lost(c.known); kept != c.kept || lost != c.lost {
+		if kept, lost := (Standing{Kept: 90, Lives: c.lives}).LostSince(c.known); kept != c.kept || lost != c.lost {
 			t.Errorf("%s: kept up to %d, lost %t; want %d, %t", name, kept, lost, c.kept, c.lost)
 		}
 	}

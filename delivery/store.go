@@ -62,7 +62,8 @@ type Ask struct {
 	// Most is the most rows.
 	Most int
 
-	requested bool // by a ring, or since more may wait
+	// Requested: by a ring, or since more may wait.
+	Requested bool
 }
 
 // Limits bound a claim over all partitions.
@@ -85,12 +86,6 @@ type Limits struct {
 	Payload int64
 }
 
-// unbounded claims whatever is visible, and nowhere is before every sequence.
-const (
-	unbounded int64 = math.MaxInt64
-	nowhere   int64 = math.MinInt64
-)
-
 // Claim is the result of one round trip.
 type Claim struct {
 	Batches []Batch
@@ -106,9 +101,9 @@ type Claim struct {
 	Server    time.Time // the start of the server that answered
 }
 
-// nothingUpTo returns the position of the log up to which nothing can be claimed; empty:
+// NothingUpTo returns the position of the log up to which nothing can be claimed; empty:
 // something can, or could without being written.
-func (c *Claim) nothingUpTo() string {
+func (c *Claim) NothingUpTo() string {
 	if len(c.Batches) > 0 || c.Expecting || c.Watermark.Lag() > 0 {
 		return ""
 	}

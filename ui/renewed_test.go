@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/delivery/ops"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 	"github.com/postrider/postrider/ui"
 )

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/postrider/postrider/delivery/shape"
+
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
@@ -143,9 +144,9 @@ func TestADeadCanaryIsDiscarded(t *testing.T) {
 	t.Parallel()
 	c := clustertest.New(t, clustertest.Config{Partitions: 2})
 	cfg := withCanary(c)
-	cfg.Delivery.Transforms = []delivery.Transform{func(_ context.Context, d *delivery.Draft) error {
+	cfg.Delivery.Transforms = []shape.Transform{func(_ context.Context, d *shape.Draft) error {
 		if d.Topic == worker.CanaryTopic {
-			return fmt.Errorf("%w: what is this?", delivery.ErrPermanent)
+			return fmt.Errorf("%w: what is this?", shape.ErrPermanent)
 		}
 		return nil
 	}}

@@ -8,13 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/postrider/postrider/delivery/loop"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/postrider/postrider/coordinator"
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"
@@ -56,7 +57,7 @@ type Config struct {
 	// Heartbeat's TTL defaults to Lease.TTL, Coordinator's Interval to a quarter of it, but 1 s at most.
 	Heartbeat   heartbeat.Config
 	Coordinator coordinator.Config
-	Delivery    delivery.Config
+	Delivery    loop.Config
 	// Retention defaults to 7 days of history.
 	Retention *pgstore.RetentionConfig
 	// Canary is the interval at which one worker of the cluster appends an event of CanaryTopic and reads it back from the stream; 1 s to

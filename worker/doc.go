@@ -5,7 +5,7 @@
 // New opens the parts of a worker, and checks that the database's tables and the stream fit:
 //
 //	pools: control (heartbeats, leases, probes), delivery, operator where there is a monitor, audit where there is one
-//	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── delivery.Relay ── natspub.Fenced
+//	heartbeat.Beater, lease.Keeper ── coordinator.Coordinator ── loop.Relay ── natspub.Fenced
 //	condition.Board, to which two probes a second and all parts above report; pgstore.Sweeper; ui.Server
 //	gaps.Auditor, which finds losses in the middle of the stream, where Config.Audit asks for it
 //	canary, which appends an event now and then and reads it back, where Config.Canary asks for it

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/postrider/postrider/delivery/loop"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,7 +69,7 @@ type Worker struct {
 	store       *pgstore.Store
 	traces      *tracing.Observer // nil: none
 	publisher   delivery.Publisher
-	relay       *delivery.Relay
+	relay       *loop.Relay
 	coordinator *coordinator.Coordinator
 	sweeper     *pgstore.Sweeper
 	logBell     *walbell.Listener // nil: none
@@ -109,7 +111,7 @@ func (w *Worker) Close() {
 func (w *Worker) ID() partition.WorkerID { return w.beater.ID() }
 
 // Stats returns the relay's counts since New.
-func (w *Worker) Stats() delivery.Stats { return w.relay.Stats() }
+func (w *Worker) Stats() loop.Stats { return w.relay.Stats() }
 
 // State returns the coordinator's last reading and acts.
 func (w *Worker) State() coordinator.State { return w.coordinator.State() }
@@ -250,7 +252,7 @@ func (w *Worker) openRelay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if w.relay, err = delivery.NewRelay(*c, w.store, w.publisher, bell); err != nil {
+	if w.relay, err = loop.NewRelay(*c, w.store, w.publisher, bell); err != nil {
 		return err
 	}
 	if !w.cfg.Once { // a single run needs no doorbell

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/shape"
 	"github.com/postrider/postrider/internal/ledger"
 	"github.com/postrider/postrider/internal/localnats"
 	"github.com/postrider/postrider/internal/localpg"
@@ -142,9 +142,9 @@ type dev struct {
 	checker              *ledger.Checker
 	monitor              string
 	partitions           int
-	transforms           []delivery.Transform // the workers' transforms
-	held                 int                  // events dead or blocked at the end
-	broken               chan error           // a worker ended by itself
+	transforms           []shape.Transform // the workers' transforms
+	held                 int               // events dead or blocked at the end
+	broken               chan error        // a worker ended by itself
 }
 
 func (c *devCmd) Run(s *session) error {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/shape"
 	"github.com/postrider/postrider/internal/chaos"
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/outbox/importer"
@@ -55,8 +55,8 @@ func (d *dev) published(ctx context.Context, e outbox.Event) []byte {
 	if len(d.transforms) == 0 {
 		return e.Payload
 	}
-	draft := delivery.Draft{Stream: e.StreamID, Type: e.Type, Topic: e.Topic, TenantID: e.TenantID, Payload: e.Payload}
-	changed, err := delivery.TryTransforms(ctx, draft, 0, d.transforms...)
+	draft := shape.Draft{Stream: e.StreamID, Type: e.Type, Topic: e.Topic, TenantID: e.TenantID, Payload: e.Payload}
+	changed, err := shape.TryTransforms(ctx, draft, 0, d.transforms...)
 	if err != nil {
 		return e.Payload
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
@@ -85,7 +85,7 @@ func (f *replayFlags) shadow(s *session, pool *pgxpool.Pool, job replay.Job, pac
 	}
 	done = nc.Close
 	cfg.Publisher = publisher
-	cfg.Events, err = delivery.NewEventReader(delivery.Config{Transforms: transforms, MaxPayload: f.info.largestPayload(), Logger: s.logger()}, store, publisher.Capabilities)
+	cfg.Events, err = loop.NewEventReader(loop.Config{Transforms: transforms, MaxPayload: f.info.largestPayload(), Logger: s.logger()}, store, publisher.Capabilities)
 	if err != nil {
 		done()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/worker"
@@ -45,8 +46,8 @@ func (f workerFlags) settings() (c worker.Config, err error) {
 	return c, err
 }
 
-func (f workerFlags) relay() (c delivery.Config, err error) {
-	c = delivery.Config{
+func (f workerFlags) relay() (c loop.Config, err error) {
+	c = loop.Config{
 		BatchSize: f.BatchSize, Window: f.InFlight, PollInterval: f.Interval, Retry: delivery.DefaultRetryPolicy(),
 		Ordering: delivery.Ordering(f.Ordering), Lost: delivery.Lost(f.LostMessages), KeepRecords: f.KeepRecords, Failure: delivery.FailurePolicy(f.Behind),
 	}

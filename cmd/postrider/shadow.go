@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
@@ -55,7 +56,7 @@ type shadowTick struct {
 }
 
 type shadow struct {
-	rehearser  *delivery.Rehearser
+	rehearser  *loop.Rehearser
 	partitions partition.Count
 	monitor    *ui.Server // nil: none
 	close      []func()
@@ -177,7 +178,7 @@ func (c *runCmd) shadowRelay(ctx context.Context, w *shadow, pool *pgxpool.Pool,
 	relay.MaxPayload = info.largestPayload()
 	relay.Logger, relay.Registerer = log, prometheus.WrapRegistererWithPrefix("shadow_", registry)
 	w.partitions = info.Partitions
-	w.rehearser, err = delivery.NewRehearser(relay, store, publisher, bell, info.Partitions)
+	w.rehearser, err = loop.NewRehearser(relay, store, publisher, bell, info.Partitions)
 	return err
 }
 

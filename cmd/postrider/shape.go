@@ -7,10 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/postrider/postrider/delivery/shape"
+
 	"github.com/dustin/go-humanize"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/rewrite"
 	"github.com/postrider/postrider/heartbeat"
@@ -100,12 +101,12 @@ func (f shapeFlags) rules() (rewrite.Rules, error) {
 	return rules, nil
 }
 
-func (f shapeFlags) transforms() ([]delivery.Transform, error) {
+func (f shapeFlags) transforms() ([]shape.Transform, error) {
 	rules, err := f.rules()
 	if err != nil || rules.Empty() {
 		return nil, err
 	}
-	return []delivery.Transform{rules.Transform()}, nil
+	return []shape.Transform{rules.Transform()}, nil
 }
 
 func (f shapeFlags) shape(template string) (wire.Shape, error) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/postrider/postrider/delivery/loop"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/postrider/postrider/coordinator"
@@ -80,7 +82,7 @@ func watch(ctx context.Context, w *running, how view, window time.Duration, out 
 }
 
 // tick returns the differences between two readings.
-func (w *running) tick(now time.Time, took time.Duration, before, s delivery.Stats, was, state coordinator.State) tick {
+func (w *running) tick(now time.Time, took time.Duration, before, s loop.Stats, was, state coordinator.State) tick {
 	t := tick{
 		At: now.UTC(), Worker: w.ID().String(),
 		Claimed: s.Claimed - before.Claimed, Published: s.Published - before.Published,
@@ -104,7 +106,7 @@ func perSecond(n int64, took time.Duration) float64 {
 }
 
 // newestError returns the last error if it came within took, else "".
-func newestError(s delivery.Stats, now time.Time, took time.Duration) string {
+func newestError(s loop.Stats, now time.Time, took time.Duration) string {
 	if len(s.Errors) > 0 && now.Sub(s.Errors[0].At) < took {
 		return redact(s.Errors[0].Text)
 	}
@@ -122,7 +124,7 @@ func numbers(ids []partition.ID) []int {
 	return list
 }
 
-func (w *running) screen(s delivery.Stats, perSecond float64) string {
+func (w *running) screen(s loop.Stats, perSecond float64) string {
 	state := w.State()
 	var b strings.Builder
 	section := func(title string, rows ...table.Row) {

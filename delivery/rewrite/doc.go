@@ -1,5 +1,5 @@
 // Package rewrite changes events on their way out by rules instead of code: it
-// redacts payloads and renames types. It makes a delivery.Transform of them.
+// redacts payloads and renames types. It makes a shape.Transform of them.
 //
 // # Model
 //
@@ -21,6 +21,6 @@
 // # Failures
 //
 // A payload that is to be redacted and is no JSON is not let through: the message
-// fails permanently (delivery.ErrPermanent). A pointer that leads nowhere is no
+// fails permanently (shape.ErrPermanent). A pointer that leads nowhere is no
 // failure.
 package rewrite

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/postrider/postrider/delivery"
 	"github.com/postrider/postrider/delivery/rewrite"
+	"github.com/postrider/postrider/delivery/shape"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -117,15 +117,15 @@ func TestRulesByType(t *testing.T) {
 		{"order.packed", `{"card":1,"secret":2,"n":3}`, "order.packed", `{"card":1,"n":3}`},
 		{"note", `{"card":1}`, "order.paid", `{"card":1}`}, // as it is stored
 	} {
-		d := delivery.Draft{ID: uuid.New(), Type: c.kind, Topic: "t", Payload: []byte(c.payload)}
-		got, err := delivery.TryTransforms(t.Context(), d, 0, rules.Transform())
+		d := shape.Draft{ID: uuid.New(), Type: c.kind, Topic: "t", Payload: []byte(c.payload)}
+		got, err := shape.TryTransforms(t.Context(), d, 0, rules.Transform())
 		if err != nil || got.Type != c.wantKind || string(got.Payload) != c.want {
 			t.Errorf("%s %s: %s %s, %v", c.kind, c.payload, got.Type, got.Payload, err)
 		}
 	}
 	for _, payload := range []string{"not JSON", `{"secret":1`, "\xef\xbb\xbf{}", `{"a":1}{"secret":2}`} {
-		d := delivery.Draft{Type: "x", Topic: "t", Payload: []byte(payload)}
-		if got, err := delivery.TryTransforms(t.Context(), d, 0, rules.Transform()); !errors.Is(err, delivery.ErrPermanent) || !errors.Is(err, rewrite.ErrNotJSON) {
+		d := shape.Draft{Type: "x", Topic: "t", Payload: []byte(payload)}
+		if got, err := shape.TryTransforms(t.Context(), d, 0, rules.Transform()); !errors.Is(err, shape.ErrPermanent) || !errors.Is(err, rewrite.ErrNotJSON) {
 			t.Errorf("%q was let through as %q: %v", payload, got.Payload, err)
 		}
 	}

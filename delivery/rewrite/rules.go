@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/shape"
 )
 
 // ErrRule is wrapped by every complaint about a rule.
@@ -54,7 +54,7 @@ func (r Rules) Empty() bool { return len(r.Redactions) == 0 && len(r.Renames) ==
 // Validate refuses new names that cannot be types.
 func (r Rules) Validate() error {
 	for from, to := range r.Renames {
-		if err := delivery.CheckType(to); err != nil {
+		if err := shape.CheckType(to); err != nil {
 			return fmt.Errorf("%w: rename of %q: %w", ErrRule, from, err)
 		}
 	}
@@ -62,7 +62,7 @@ func (r Rules) Validate() error {
 }
 
 // Transform returns the rules as a hook of the delivery.
-func (r Rules) Transform() delivery.Transform {
+func (r Rules) Transform() shape.Transform {
 	byType := map[string][]JSONPointer{}
 	for _, one := range r.Redactions {
 		byType[one.Type] = append(byType[one.Type], one.Pointer)
@@ -73,14 +73,14 @@ func (r Rules) Transform() delivery.Transform {
 			byType[kind] = append(own, everywhere...)
 		}
 	}
-	return func(_ context.Context, d *delivery.Draft) error {
+	return func(_ context.Context, d *shape.Draft) error {
 		pointers, own := byType[d.Type]
 		if !own {
 			pointers = everywhere
 		}
 		payload, err := Redact(d.Payload, pointers)
 		if err != nil {
-			return fmt.Errorf("%w: %w", delivery.ErrPermanent, err)
+			return fmt.Errorf("%w: %w", shape.ErrPermanent, err)
 		}
 		d.Payload = payload
 		if to, ok := r.Renames[d.Type]; ok {

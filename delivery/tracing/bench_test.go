@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
@@ -117,7 +118,7 @@ func BenchmarkPublish(b *testing.B) {
 					b.Fatal(err)
 				}
 				work.Session = taken.Session
-				var o delivery.Observer
+				var o loop.Observer
 				if mode.ratio >= 0 {
 					o = tracing.New(tracing.Config{Provider: provider(b, mode.ratio), Template: "events.{topic}.{type}", Stream: "EVENTS"})
 				}

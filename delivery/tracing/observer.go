@@ -51,7 +51,7 @@ type Config struct {
 	Subject func(delivery.Message) string
 }
 
-// Observer makes spans of the steps of a relay and of a coordinator. It implements delivery.Observer.
+// Observer makes spans of the steps of a relay and of a coordinator. It implements loop.Observer.
 type Observer struct {
 	tracer  trace.Tracer
 	subject func(delivery.Message) string
@@ -72,7 +72,7 @@ func New(cfg Config) *Observer {
 	}
 }
 
-// Published implements delivery.Observer: one span for the batch, with a link to the stored trace context of each message that was tried.
+// Published implements loop.Observer: one span for the batch, with a link to the stored trace context of each message that was tried.
 func (o *Observer) Published(began time.Time, b delivery.Batch, outcomes []delivery.Outcome) {
 	if !slices.ContainsFunc(outcomes, tried) {
 		return // a handover came first
@@ -114,12 +114,12 @@ func (o *Observer) Published(began time.Time, b delivery.Batch, outcomes []deliv
 // tried tells whether a message was sent, or refused; the others were left for the next batch, or wait behind another.
 func tried(o delivery.Outcome) bool { return o.Kind == delivery.Published || o.Err != nil }
 
-// Claimed implements delivery.Observer.
+// Claimed implements loop.Observer.
 func (o *Observer) Claimed(began time.Time, partitions, messages int, err error) {
 	o.step("claim", began, err, keyPartitions.Int(partitions), keyMessages.Int(messages))
 }
 
-// Marked implements delivery.Observer.
+// Marked implements loop.Observer.
 func (o *Observer) Marked(began time.Time, results []delivery.Result, err error) {
 	messages := 0
 	for _, r := range results {
@@ -128,7 +128,7 @@ func (o *Observer) Marked(began time.Time, results []delivery.Result, err error)
 	o.step("mark", began, err, keyPartitions.Int(len(results)), keyMessages.Int(messages))
 }
 
-// Taken implements delivery.Observer.
+// Taken implements loop.Observer.
 func (o *Observer) Taken(began time.Time, l *lease.Lease, err error) {
 	o.step("take", began, err, keyPartition.String(strconv.Itoa(int(l.Partition))), keyEpoch.Int64(l.Epoch))
 }

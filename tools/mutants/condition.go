@@ -5,20 +5,20 @@ func conditions() []mutant {
 	return []mutant{
 		{
 			name: "pause-without-condition", promise: "P8", breaks: "delivery pauses and only the log knows",
-			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a failure the board says",
-			edits: []edit{{"delivery/pause.go", "\tr.cfg.Board.Report(condition.Delivery, err)\n", ""}},
+			test: command{pkg: "delivery/loop", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a failure the board says",
+			edits: []edit{{"delivery/loop/pause.go", "\tr.cfg.Board.Report(condition.Delivery, err)\n", ""}},
 		},
 		{
 			name: "taken-ends-pause", promise: "P8", breaks: "a pause ends before anything was published",
-			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a partition was taken the board says",
+			test: command{pkg: "delivery/loop", run: "^TestAPauseStandsOnTheBoard$"}, says: "after a partition was taken the board says",
 			edits: []edit{{
-				"delivery/pause.go", "\tif f := r.stateAt(id); f.refusals > 0 {\n", "\tr.goOn()\n\tif f := r.stateAt(id); f.refusals > 0 {\n",
+				"delivery/loop/pause.go", "\tif f := r.stateAt(id); f.refusals > 0 {\n", "\tr.goOn()\n\tif f := r.stateAt(id); f.refusals > 0 {\n",
 			}},
 		},
 		{
 			name: "unstored-unsaid", promise: "P8", breaks: "a watermark that cannot be stored is nobody's concern",
-			test: command{pkg: "delivery", run: "^TestAWatermarkThatCannotBeStoredIsTold$"}, says: "looks and 0 refusals|looks and [1-9] refusals|it says",
-			edits: []edit{{"delivery/mailbox.go", "r.advancing, r.behind = false, a.err != nil", "r.advancing, r.behind = false, false && a.err != nil"}},
+			test: command{pkg: "delivery/loop", run: "^TestAWatermarkThatCannotBeStoredIsTold$"}, says: "looks and 0 refusals|looks and [1-9] refusals|it says",
+			edits: []edit{{"delivery/loop/mailbox.go", "r.advancing, r.behind = false, a.err != nil", "r.advancing, r.behind = false, false && a.err != nil"}},
 		},
 		{
 			name: "ready-while-paused", promise: "P8", breaks: "a worker that cannot deliver is ready",
@@ -47,26 +47,26 @@ func conditions() []mutant {
 		},
 		{
 			name: "restart-goes-unseen", promise: "P2, P4", breaks: "where timelines are refused, a lease outlives a failover",
-			test: command{pkg: "delivery", run: "^TestADatabaseIsKnownByItsStart$"}, says: "want only partition",
+			test: command{pkg: "delivery/loop", run: "^TestADatabaseIsKnownByItsStart$"}, says: "want only partition",
 			edits: []edit{{"lease/store.go", "if acquired[id] == database {", "if true {"}},
 		},
 		{
 			name: "unfit-is-healed", promise: "P4, P8", breaks: "what a setting has the stream drop is published again and again",
-			test: command{pkg: "delivery", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_age$"}, says: "were published while the stream did not fit",
+			test: command{pkg: "delivery/loop", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_age$"}, says: "were published while the stream did not fit",
 			edits: []edit{
-				{"delivery/pause.go", "if err == nil && now.Unfit != nil {", "if false {"},
-				{"delivery/loop.go", "if r.unfit != nil || r.held != nil {", "if false {"},
+				{"delivery/loop/pause.go", "if err == nil && now.Unfit != nil {", "if false {"},
+				{"delivery/loop/loop.go", "if r.unfit != nil || r.held != nil {", "if false {"},
 			},
 		},
 		{
 			name: "expired-is-lost", promise: "P4", breaks: "what the stream let expire by its max_age is published again",
-			test: command{pkg: "delivery", run: "^TestWhatExpiresIsNotHealed$"}, says: "were published again behind a stream",
+			test: command{pkg: "delivery/loop", run: "^TestWhatExpiresIsNotHealed$"}, says: "were published again behind a stream",
 			edits: []edit{{"delivery/pgstore/heal.go", "\"age\": pg.OrNull(loss.Age),", "\"age\": nil,"}},
 		},
 		{
 			name: "unfit-unsaid", promise: "P8", breaks: "a worker publishes to a stream that does not keep what it acknowledges",
-			test: command{pkg: "delivery", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_msgs_per_subject$"}, says: "were published while",
-			edits: []edit{{"delivery/loop.go", "if r.unfit != nil || r.held != nil {", "if false {"}},
+			test: command{pkg: "delivery/loop", run: "^TestNothingIsHealedOnAStreamThatDoesNotFit$/^max_msgs_per_subject$"}, says: "were published while",
+			edits: []edit{{"delivery/loop/loop.go", "if r.unfit != nil || r.held != nil {", "if false {"}},
 		},
 		{
 			name: "closed-for-good", promise: "P8", breaks: "a worker whose connection NATS's client gave up waits for ever",
@@ -86,8 +86,8 @@ func connections() []mutant {
 	return []mutant{
 		{
 			name: "pause-hides-another", promise: "P8", breaks: "why a partition paused alone hides for a minute what keeps all of them",
-			test: command{pkg: "delivery", run: "^TestAPauseStandsOnTheBoard$"}, says: "when nothing flows any more, for another reason the board says",
-			edits: []edit{{"delivery/pause.go", "would hide this one\n\t\tr.resume(id)\n", "would hide this one\n\t\t_ = id\n"}},
+			test: command{pkg: "delivery/loop", run: "^TestAPauseStandsOnTheBoard$"}, says: "when nothing flows any more, for another reason the board says",
+			edits: []edit{{"delivery/loop/pause.go", "would hide this one\n\t\tr.resume(id)\n", "would hide this one\n\t\t_ = id\n"}},
 		},
 		{
 			name: "records-among-events", promise: "P8", breaks: "who reads the events' subjects gets the workers' control messages",
@@ -106,8 +106,8 @@ func connections() []mutant {
 		},
 		{
 			name: "ended-unseen", promise: "P8", breaks: "a worker ends for good although nothing is known of the stream",
-			test: command{pkg: "delivery", run: "^TestAConfigurationErrorStopsTheRelay$"}, says: "although nobody had seen the stream",
-			edits: []edit{{"delivery/mailbox.go", "r.away(d.unknown)", "r.fatal = cmp.Or(r.fatal, d.answer)"}},
+			test: command{pkg: "delivery/loop", run: "^TestAConfigurationErrorStopsTheRelay$"}, says: "although nobody had seen the stream",
+			edits: []edit{{"delivery/loop/mailbox.go", "r.away(d.unknown)", "r.fatal = cmp.Or(r.fatal, d.answer)"}},
 		},
 		{
 			name: "patience-of-the-time-out", promise: "P5", breaks: "what a leader took with it is awaited for the whole time-out",
@@ -128,7 +128,7 @@ func connections() []mutant {
 
 // looks returns the ways to read too little of the outbox.
 func looks() []mutant {
-	planned := command{pkg: "delivery", run: "^TestALookAsksForWhatWasNamed$"}
+	planned := command{pkg: "delivery/loop", run: "^TestALookAsksForWhatWasNamed$"}
 	return []mutant{
 		{
 			name: "sequences-of-any-column", promise: "P6", breaks: "no worker starts where a sequence belongs to a column that is no integer",
@@ -148,17 +148,17 @@ func looks() []mutant {
 		{
 			name: "hint-trusted", promise: "P1", breaks: "while rings name partitions nobody looks at the others",
 			test: planned, says: "named, and a poll is due: it does",
-			edits: []edit{{"delivery/schedule.go", " || now.Sub(s.every) >= s.interval {", " {"}},
+			edits: []edit{{"delivery/loop/schedule.go", " || now.Sub(s.every) >= s.interval {", " {"}},
 		},
 		{
 			name: "ring-for-all-ignored", promise: "P5", breaks: "a ring for all has only those looked at that others named",
 			test: planned, says: "for all: it does",
-			edits: []edit{{"delivery/schedule.go", "s.once || o.every || !o.requested", "s.once || !o.requested"}},
+			edits: []edit{{"delivery/loop/schedule.go", "s.once || o.every || !o.requested", "s.once || !o.requested"}},
 		},
 		{
 			name: "ring-amid-batch-lost", promise: "P5", breaks: "a ring for a partition whose batch is under way is forgotten",
-			test: command{pkg: "delivery", run: "^TestARingWhileABatchIsUnderWayIsNotLost$"}, says: "waited in vain for 0 from SELECT",
-			edits: []edit{{"delivery/loop.go", "f.more, f.requested = f.more || f.busy(), true", "f.requested = !f.busy()"}},
+			test: command{pkg: "delivery/loop", run: "^TestARingWhileABatchIsUnderWayIsNotLost$"}, says: "waited in vain for 0 from SELECT",
+			edits: []edit{{"delivery/loop/loop.go", "f.more, f.requested = f.more || f.busy(), true", "f.requested = !f.busy()"}},
 		},
 	}
 }

@@ -10,17 +10,17 @@ func failure() []mutant {
 		},
 		{
 			name: "ready-passes-parked", promise: "P2", breaks: "new rows pass parked ones of their stream",
-			test: command{pkg: "delivery", run: "^TestNewEventsWaitBehindParkedOnes$"}, says: "event [0-9]+: .*want blocked",
+			test: command{pkg: "delivery/loop", run: "^TestNewEventsWaitBehindParkedOnes$"}, says: "event [0-9]+: .*want blocked",
 			edits: []edit{{claimFile, "AND p.global_sequence < o.global_sequence", "AND false"}},
 		},
 		{
 			name: "anyone-leads", promise: "P1", breaks: "rows behind a dead one use up what a claim may take",
-			test: command{pkg: "delivery", run: "^TestScheduledRowsBehindADeadOneStarveNobody$"}, says: "waited in vain|did not come to an end",
+			test: command{pkg: "delivery/loop", run: "^TestScheduledRowsBehindADeadOneStarveNobody$"}, says: "waited in vain|did not come to an end",
 			edits: []edit{{claimFile, "AND e.global_sequence < i.global_sequence", "AND false"}},
 		},
 		{
 			name: "parked-out-of-turn", promise: "P2", breaks: "a stream's parked rows pass one that is not due",
-			test: command{pkg: "delivery", run: "^TestParkedRowsStopAtTheFirstThatCannotGo$"}, says: "stored .*, want only",
+			test: command{pkg: "delivery/loop", run: "^TestParkedRowsStopAtTheFirstThatCannotGo$"}, says: "stored .*, want only",
 			edits: []edit{{"delivery/pgstore/claim.go", "cut[key] = cut[key] || m.NotDue", "cut[key] = m.NotDue"}},
 		},
 		{
@@ -30,18 +30,18 @@ func failure() []mutant {
 		},
 		{
 			name: "passed-before-parked", promise: "P2", breaks: "a partition goes on before the mark of a failure",
-			test: command{pkg: "delivery", run: "^TestAPartitionWaitsForTheMarkOfAFailure$"}, says: "something passed what had failed",
-			edits: []edit{{"delivery/publish.go", "\t\tf.to(marking)\n", "\t\tc.late = true\n\t\tf.progress(c.Result)\n\t\tr.free(f, c.Batch.More)\n"}},
+			test: command{pkg: "delivery/loop", run: "^TestAPartitionWaitsForTheMarkOfAFailure$"}, says: "something passed what had failed",
+			edits: []edit{{"delivery/loop/publish.go", "\t\tf.to(marking)\n", "\t\tc.late = true\n\t\tf.progress(c.Result)\n\t\tr.free(f, c.Batch.More)\n"}},
 		},
 		{
 			name: "latency-counts-waiting", promise: "metrics", breaks: "the latency of a scheduled event counts the time it was to wait",
-			test: command{pkg: "delivery", run: "^TestLatencyLeavesOutWhatWasScheduled$"}, says: "the histogram counts 1, 36|of the history",
+			test: command{pkg: "delivery/loop", run: "^TestLatencyLeavesOutWhatWasScheduled$"}, says: "the histogram counts 1, 36|of the history",
 			edits: []edit{{"delivery/message.go", "if m.ScheduledFor.After(m.Event.RecordedAt) {", "if false {"}},
 		},
 		{
 			name: "death-without-a-line", promise: "P7", breaks: "a message dies and the log does not tell",
-			test: command{pkg: "delivery", run: "^TestEachDeadMessageIsALineOfTheLog$"}, says: "0 messages of 41",
-			edits: []edit{{"delivery/marker.go", "		r.died(res)\n", ""}},
+			test: command{pkg: "delivery/loop", run: "^TestEachDeadMessageIsALineOfTheLog$"}, says: "0 messages of 41",
+			edits: []edit{{"delivery/loop/marker.go", "		r.died(res)\n", ""}},
 		},
 		{
 			name: "cancelled-on-its-way", promise: "P1", breaks: "a message that a worker published is cancelled under it",
@@ -55,7 +55,7 @@ func failure() []mutant {
 		},
 		{
 			name: "failures-unbounded", promise: "messages", breaks: "a message that fails for ever grows for ever",
-			test: command{pkg: "delivery", run: "^TestTheLastFailuresStayWithAMessage$"}, says: "[0-9]+ failures are kept",
+			test: command{pkg: "delivery/loop", run: "^TestTheLastFailuresStayWithAMessage$"}, says: "[0-9]+ failures are kept",
 			edits: []edit{{"delivery/pgstore/sql/park.sql", ">= 10 THEN", ">= 10000 THEN"}},
 		},
 	}
@@ -67,37 +67,37 @@ func crashes() []mutant {
 	return []mutant{
 		{
 			name: "crashes-never-forgotten", promise: "P7", breaks: "crashes count although something was settled since",
-			test: command{pkg: "delivery", run: poison}, says: "although a message was published [1-9] crashes",
+			test: command{pkg: "delivery/loop", run: poison}, says: "although a message was published [1-9] crashes",
 			edits: []edit{{"delivery/pgstore/sql/mark.sql", "crashes         = 0,", "crashes         = p.crashes,"}},
 		},
 		{
 			name: "alone-never-careful", promise: "P7", breaks: "a message ends a worker without leases again and again, for ever",
-			test: command{pkg: "delivery", run: poison + "/^alone$"}, says: "the partition is paused after 10 ends",
+			test: command{pkg: "delivery/loop", run: poison + "/^alone$"}, says: "the partition is paused after 10 ends",
 			edits: []edit{{"lease/sql/leases.sql", "              crashes     = p.crashes + (p.carrying OR p.crashes = 0)::int,\n", ""}},
 		},
 		{
 			name: "carried-not-noted", promise: "P7", breaks: "a message that ends its workers does so for ever",
-			test: command{pkg: "delivery", run: poison}, says: "the partition is paused after 10 ends",
-			edits: []edit{{"delivery/crash.go", "\t\tif c.crashed {\n", "\t\tif false {\n"}},
+			test: command{pkg: "delivery/loop", run: poison}, says: "the partition is paused after 10 ends",
+			edits: []edit{{"delivery/loop/publish.go", "\t\tif c.crashed {\n", "\t\tif false {\n"}},
 		},
 		{
 			name: "outage-is-a-crash", promise: "P6, P7", breaks: "a partition is paused for workers that ended while the broker took nothing",
-			test: command{pkg: "delivery", run: "^TestAnOutagePausesNothing$"}, says: "it is .*pending",
-			edits: []edit{{"delivery/crash.go", "if !c.crashed || !c.Batch.Lease.Valid() {", "if c.crashed || !c.Batch.Lease.Valid() {"}},
+			test: command{pkg: "delivery/loop", run: "^TestAnOutagePausesNothing$"}, says: "it is .*pending",
+			edits: []edit{{"delivery/loop/publish.go", "if !c.crashed || !c.Batch.Lease.Valid() {", "if c.crashed || !c.Batch.Lease.Valid() {"}},
 		},
 		{
 			name: "idle-is-a-crash", promise: "P7", breaks: "a partition is paused for workers that ended while they carried nothing of it",
-			test: command{pkg: "delivery", run: "^TestOwnersThatEndIdlePauseNothing$"}, says: "behind idle owners .* is published",
+			test: command{pkg: "delivery/loop", run: "^TestOwnersThatEndIdlePauseNothing$"}, says: "behind idle owners .* is published",
 			edits: []edit{{"lease/sql/leases.sql", " AND (p.carrying OR p.crashes = 0))::int", ")::int"}},
 		},
 		{
 			name: "crashes-survive-a-resize", promise: "P7", breaks: "a partition is paused for crashes over streams that it has no more",
-			test: command{pkg: "delivery", run: "^TestAResizeForgetsCrashes$"}, says: "behind the resize .* crashes",
+			test: command{pkg: "delivery/loop", run: "^TestAResizeForgetsCrashes$"}, says: "behind the resize .* crashes",
 			edits: []edit{{"delivery/ops/resize/sql/resize.sql", "SET crashes = 0, carrying = false)", "SET crashes = crashes)"}},
 		},
 		{
 			name: "resumed-for-nothing", promise: "P7", breaks: "a partition that was resumed ends as many workers as before",
-			test: command{pkg: "delivery", run: poison}, says: "the partition that was resumed is paused after [2-9]",
+			test: command{pkg: "delivery/loop", run: poison}, says: "the partition that was resumed is paused after [2-9]",
 			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "SET crashes    = @most - 1,", "SET crashes    = @most - @most,"}},
 		},
 	}
@@ -108,7 +108,7 @@ func neighbours() []mutant {
 	return []mutant{
 		{
 			name: "key-of-a-waiting-event", promise: "P4", breaks: "an event that waits for long is appended once more, as its dedupe key has gone",
-			test: command{pkg: "delivery", run: "^TestTheKeyOfAnEventThatWaitsStaysTaken$"}, says: "is appended once more as",
+			test: command{pkg: "delivery/loop", run: "^TestTheKeyOfAnEventThatWaitsStaysTaken$"}, says: "is appended once more as",
 			edits: []edit{{"delivery/pgstore/sql/statistics.sql", "AND o.global_sequence = outbox_dedupe_keys.global_sequence)", "AND o.global_sequence < 0)"}},
 		},
 		{
@@ -128,12 +128,12 @@ func neighbours() []mutant {
 		},
 		{
 			name: "odd-metadata-fails-all", promise: "P7", breaks: "JSON that no text can hold stops the delivery of all events",
-			test: command{pkg: "delivery", run: "^TestMetadataThatNoTextHoldsHarmsItsOwnStream$"}, says: "waited in vain",
+			test: command{pkg: "delivery/loop", run: "^TestMetadataThatNoTextHoldsHarmsItsOwnStream$"}, says: "waited in vain",
 			edits: []edit{{"delivery/pgstore/relation.go", "`CASE WHEN NOT `+pg.Unread(\"e.metadata\")+` THEN e.metadata END`", "`e.metadata`+pg.Unread(\"\")[:0]"}},
 		},
 		{
 			name: "published-and-unreadable", promise: "P1", breaks: "an event is published that every consumer refuses",
-			test: command{pkg: "delivery", run: "^TestWhatConsumersRefuseIsNotPublished$"}, says: "no consumer reads it",
+			test: command{pkg: "delivery/loop", run: "^TestWhatConsumersRefuseIsNotPublished$"}, says: "no consumer reads it",
 			edits: []edit{{"delivery/pgstore/rehydrate.go", "case r.version.Int64 < 1:", "case r.version.Int64 < 0:"}},
 		},
 		{

@@ -5,8 +5,8 @@ func forgotten() []mutant {
 	return []mutant{
 		{
 			name: "forgotten-look-proves-idleness", promise: "P8", breaks: "a look that fails over one partition ends what is said of all, and counts as a sweep",
-			test: command{pkg: "delivery", run: "^TestALookThatFindsOnePartitionForgottenProvesNothing$"}, says: "the board says <nil>",
-			edits: []edit{{"delivery/take.go", "\treturn errTakenAnew\n", "\treturn nil\n"}},
+			test: command{pkg: "delivery/loop", run: "^TestALookThatFindsOnePartitionForgottenProvesNothing$"}, says: "the board says <nil>",
+			edits: []edit{{"delivery/loop/take.go", "\treturn errTakenAnew\n", "\treturn nil\n"}},
 		},
 		{
 			name: "repaired-beside-healers", promise: "P4", breaks: "what workers put back into a stream made anew, while gaps are repaired, is queued once more",
@@ -15,32 +15,32 @@ func forgotten() []mutant {
 		},
 		{
 			name: "named-by-another", promise: "P4", breaks: "an event is taken for the forgotten one that had its sequence, and published twice",
-			test: command{pkg: "delivery", run: "^TestAnEventIsNotTakenForTheForgottenOneOfItsSequence$"}, says: `the stream holds .1 2 2 3 2.`,
-			edits: []edit{{"delivery/take.go", "case f.Event.Valid && IdentityOf(f.Event.UUID) == d.Identity:", "case false:"}},
+			test: command{pkg: "delivery/loop", run: "^TestAnEventIsNotTakenForTheForgottenOneOfItsSequence$"}, says: `the stream holds .1 2 2 3 2.`,
+			edits: []edit{{"delivery/loop/take.go", "case f.Event.Valid && delivery.IdentityOf(f.Event.UUID) == d.Identity:", "case false:"}},
 		},
 		{
 			name: "mark-vouches-for-none", promise: "P4", breaks: "a mark is made although one before it was given up",
-			test: command{pkg: "delivery", run: "^TestNoMarkVouchesForOneThatWasGivenUp$"}, says: "waited in vain for 15",
-			edits: []edit{{"delivery/mailbox.go", "m.revision++ // what", "// what"}},
+			test: command{pkg: "delivery/loop", run: "^TestNoMarkVouchesForOneThatWasGivenUp$"}, says: "waited in vain for 15",
+			edits: []edit{{"delivery/loop/mailbox.go", "m.revision++ // what", "// what"}},
 		},
 		{
 			name: "stale-goes-on", promise: "P8", breaks: "what shows while a partition is under way has it taken anew never",
-			test: command{pkg: "delivery", run: "^TestWhatMayBeWrongIsTakenAnew$"}, says: "it is not taken anew",
-			edits: []edit{{"delivery/state.go", "if f.retaking || f.state == taking && !well {", "if f.state == taking && !well {"}},
+			test: command{pkg: "delivery/loop", run: "^TestWhatMayBeWrongIsTakenAnew$"}, says: "it is not taken anew",
+			edits: []edit{{"delivery/loop/state.go", "if f.retaking || f.state == taking && !well {", "if f.state == taking && !well {"}},
 		},
 		{
 			name: "healed-before-compared", promise: "P8", breaks: "what a lost stream has queued again hides that the database has forgotten events",
-			test: command{pkg: "delivery", run: "^TestForgottenEventsAreToldBehindALostStream$"}, says: "it was counted 0 times",
-			edits: []edit{{"delivery/take.go", "t.last, err = t.compare(ctx, t.standing.Delivered, t.standing.Kept)", "t.last = nil"}},
+			test: command{pkg: "delivery/loop", run: "^TestForgottenEventsAreToldBehindALostStream$"}, says: "it was counted 0 times",
+			edits: []edit{{"delivery/loop/take.go", "t.last, err = t.compare(ctx, t.standing.Delivered, t.standing.Kept)", "t.last = nil"}},
 		},
 		{
 			name: "row-put-back-knows-nothing", promise: "P1", breaks: "a partition whose row was deleted and put back does not notice what the stream lost",
-			test: command{pkg: "delivery", run: "^TestARowThatWasPutBackKnowsTheLoss$"}, says: "partitions noticed their loss",
+			test: command{pkg: "delivery/loop", run: "^TestARowThatWasPutBackKnowsTheLoss$"}, says: "partitions noticed their loss",
 			edits: []edit{{"lease/sql/leases.sql", "coalesce(b.fence_sequence, h.known, 0), coalesce(b.stream_sequence, h.known, 0)", "coalesce(b.fence_sequence, 0), coalesce(b.stream_sequence, 0)"}},
 		},
 		{
 			name: "missing-below-highest", promise: "P8", breaks: "a failover that forgets a few published events raises no alarm",
-			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 0 times, want 1",
+			test: command{pkg: "delivery/loop", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 0 times, want 1",
 			edits: []edit{{
 				"delivery/pgstore/sql/takeover.sql", "p.fence_sequence < @record::bigint THEN true",
 				"p.fence_sequence < @record::bigint THEN n.sequence > (SELECT coalesce(max(h.sequence), 0) FROM {events} AS h)",
@@ -48,12 +48,12 @@ func forgotten() []mutant {
 		},
 		{
 			name: "removed-is-forgotten", promise: "P8", breaks: "events that were removed on purpose raise an alarm",
-			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 1 times, want 0",
+			test: command{pkg: "delivery/loop", run: "^TestForgottenEventsAreTold$"}, says: "it was counted 1 times, want 0",
 			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "WHEN p.fence_sequence = @record::bigint ", "WHEN false "}},
 		},
 		{
 			name: "loss-told-once", promise: "P8", breaks: "a second failover that forgets goes untold",
-			test: command{pkg: "delivery", run: "^TestForgottenEventsAreTold$"}, says: "the next loss was counted 0 times",
+			test: command{pkg: "delivery/loop", run: "^TestForgottenEventsAreTold$"}, says: "the next loss was counted 0 times",
 			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "s.generation <= @era::int", "s.regressed IS NULL AND s.generation <= @era::int"}},
 		},
 	}
@@ -64,37 +64,37 @@ func movedServers() []mutant {
 	return []mutant{
 		{
 			name: "server-not-compared", promise: "P8", breaks: "a worker that lives through a failover does not look what was forgotten",
-			test: command{pkg: "delivery", run: "^TestALivingWorkerLooksWhatAnotherServerForgot$"}, says: "waited in vain",
+			test: command{pkg: "delivery/loop", run: "^TestALivingWorkerLooksWhatAnotherServerForgot$"}, says: "waited in vain",
 			edits: []edit{{"delivery/pgstore/sql/takeover.sql", " AND l.taken_on = pg_postmaster_start_time() THEN", " THEN"}},
 		},
 		{
 			name: "failover-before-the-first-claim", promise: "P8", breaks: "a failover between a worker's first takeover and its first claim goes unnoticed",
-			test: command{pkg: "delivery", run: "^TestAFailoverBeforeTheFirstClaimIsNoticed$"}, says: "waited in vain",
+			test: command{pkg: "delivery/loop", run: "^TestAFailoverBeforeTheFirstClaimIsNoticed$"}, says: "waited in vain",
 			edits: []edit{{"delivery/pgstore/sql/claim.sql", "SELECT 1 /\n         -- include: as_left\n                AS one", "SELECT 1 AS one"}},
 		},
 		{
 			name: "takeover-without-a-name", promise: "P4", breaks: "what a worker knew before a takeover counts behind it",
-			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "behind another takeover: <nil>",
+			test: command{pkg: "delivery/loop", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "behind another takeover: <nil>",
 			edits: []edit{{"delivery/pgstore/takeover.go", "1 + rand.Int64N(math.MaxInt64>>1)", "1 + 0*rand.Int64N(math.MaxInt64>>1)"}},
 		},
 		{
 			name: "marks-are-not-counted", promise: "P4", breaks: "a mark leaves the row as it was, so that a forgotten one does not show",
-			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "behind two marks: <nil>",
+			test: command{pkg: "delivery/loop", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "behind two marks: <nil>",
 			edits: []edit{{"delivery/pgstore/sql/mark.sql", "SET revision        = locked.revision + 1,", "SET revision        = locked.revision,"}},
 		},
 		{
 			name: "mark-is-not-made-again", promise: "P4", breaks: "a mark whose answer was lost is not known for made",
-			test: command{pkg: "delivery", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "with a mark that is under way: ",
+			test: command{pkg: "delivery/loop", run: "^TestClaimsAndMarksCompareTheRow$"}, says: "with a mark that is under way: ",
 			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "BETWEEN mine.revision AND mine.revision + 1", "BETWEEN mine.revision AND mine.revision"}},
 		},
 		{
 			name: "reported-loss-hides-marks", promise: "P4", breaks: "behind a loss that was only reported, marks that a crash took back go unnoticed",
-			test: command{pkg: "delivery", run: "^TestALossThatIsOnlyReportedHidesNoMark$"}, says: "stored .*, want ",
+			test: command{pkg: "delivery/loop", run: "^TestALossThatIsOnlyReportedHidesNoMark$"}, says: "stored .*, want ",
 			edits: []edit{{"delivery/pgstore/sql/heal.sql", "SET fence_sequence  = 0,\n       stream_sequence = 0", "SET stream_sequence = 0"}},
 		},
 		{
 			name: "healing-forgotten", promise: "P1", breaks: "lost messages that were queued again before a failover which forgot that never come, where another process takes over",
-			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "waited in vain for 3",
+			test: command{pkg: "delivery/loop", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "waited in vain for 3",
 			edits: []edit{{"delivery/publisher.go", "is && i >= 0", "false && i >= 0"}},
 		},
 		{
@@ -104,37 +104,37 @@ func movedServers() []mutant {
 		},
 		{
 			name: "healing-without-end", promise: "P4", breaks: "a failover that forgot nothing has what came since the last loss queued again",
-			test: command{pkg: "delivery", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "batches are lost",
+			test: command{pkg: "delivery/loop", run: "^TestAForgottenHealingIsMadeAgain$"}, says: "batches are lost",
 			edits: []edit{{"delivery/pgstore/sql/heal.sql", "stream_life     = @life,\n              updated_at      = clock_timestamp()\n         FROM held", "stream_life     = coalesce(nullif(p.stream_life, ''), @life),\n              updated_at      = clock_timestamp()\n         FROM held"}},
 		},
 		{
 			name: "events-of-any-server", promise: "P1, P2", breaks: "events are read from another server than gave out the claim",
-			test: command{pkg: "delivery", run: "^TestEventsAreOfTheServerThatGaveThemOut$"}, says: "the events are asked of the server",
-			edits: []edit{{"delivery/publish.go", "Rehydrate(ctx, found.Server,", "Rehydrate(ctx, time.Time{},"}},
+			test: command{pkg: "delivery/loop", run: "^TestEventsAreOfTheServerThatGaveThemOut$"}, says: "the events are asked of the server",
+			edits: []edit{{"delivery/loop/publish.go", "Rehydrate(ctx, found.Server,", "Rehydrate(ctx, time.Time{},"}},
 		},
 		{
 			name: "once-ends-amid-a-takeover", promise: "P1", breaks: "a relay that runs once ends while what a look had to drop waits for a takeover",
-			test: command{pkg: "delivery", run: "^TestOnceDeliversWhatALookHadToDrop$"}, says: "2 rows are left",
-			edits: []edit{{"delivery/loop.go", "if once && err == nil && l.found == 0", "if once && (err == nil || true) && l.found == 0"}},
+			test: command{pkg: "delivery/loop", run: "^TestOnceDeliversWhatALookHadToDrop$"}, says: "2 rows are left",
+			edits: []edit{{"delivery/loop/loop.go", "if once && err == nil && l.found == 0", "if once && (err == nil || true) && l.found == 0"}},
 		},
 		{
 			name: "any-server-reads", promise: "P1, P2", breaks: "a server that may have forgotten the claim reads its events",
-			test: command{pkg: "delivery", run: "^TestRehydrationAsksTheServerOfTheClaim$"}, says: "one that started before",
+			test: command{pkg: "delivery/loop", run: "^TestRehydrationAsksTheServerOfTheClaim$"}, says: "one that started before",
 			edits: []edit{{"delivery/pgstore/sql/events.sql", "@server::timestamptz THEN 0 ELSE 1", "@server::timestamptz THEN 1 ELSE 1"}},
 		},
 		{
 			name: "mark-behind-forgotten", promise: "P4", breaks: "a mark is made behind one that the database has forgotten",
-			test: command{pkg: "delivery", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
+			test: command{pkg: "delivery/loop", run: "^TestAMarkIsNotMadeBehindOneThatWasForgotten$"}, says: "stored .*, want ",
 			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "l.revision BETWEEN mine.revision AND mine.revision + 1 AND", "l.revision > 0 AND"}},
 		},
 		{
 			name: "park-taken-back", promise: "P2", breaks: "a park that a crash took back goes unnoticed",
-			test: command{pkg: "delivery", run: "^TestAParkThatCameBackHoldsItsStream$"}, says: "passed what had failed",
+			test: command{pkg: "delivery/loop", run: "^TestAParkThatCameBackHoldsItsStream$"}, says: "passed what had failed",
 			edits: []edit{{"delivery/pgstore/sql/claim.sql", "SELECT 1 /\n         -- include: as_left\n                AS one", "SELECT 1 AS one"}},
 		},
 		{
 			name: "mark-of-another-server", promise: "P1", breaks: "a mark that outlives a failover takes another event for the one that it names",
-			test: command{pkg: "delivery", run: "^TestAMarkOfAnotherServerIsNotMade$"}, says: "stored are \\[1\\]",
+			test: command{pkg: "delivery/loop", run: "^TestAMarkOfAnotherServerIsNotMade$"}, says: "stored are \\[1\\]",
 			edits: []edit{{"delivery/pgstore/sql/mark.sql", "SELECT 1 /\n                -- include: as_left\n                       AS one", "SELECT 1 AS one"}},
 		},
 	}

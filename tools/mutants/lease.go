@@ -1,7 +1,7 @@
 package main
 
 // stale are the tests of a worker's writes to the outbox under another's lease.
-var stale = command{pkg: "delivery", run: "^TestEveryWriteComparesOwnerAndEpoch$"}
+var stale = command{pkg: "delivery/loop", run: "^TestEveryWriteComparesOwnerAndEpoch$"}
 
 // leases are the statements about them.
 const (

@@ -25,13 +25,13 @@ func monitor() []mutant {
 		},
 		{
 			name: "too-large-is-read", promise: "P6", breaks: "events that the broker can never take are read into memory",
-			test: command{pkg: "delivery", run: "^TestWhatTheBrokerCannotTakeIsNotRead$"}, says: "the reason is",
-			edits: []edit{{"delivery/hooks.go", "can.Largest > 0 && can.Largest < most.bytes", "can.Largest < 0"}},
+			test: command{pkg: "delivery/loop", run: "^TestWhatTheBrokerCannotTakeIsNotRead$"}, says: "the reason is",
+			edits: []edit{{"delivery/shape/hooks.go", "can.Largest > 0 && can.Largest < most.Bytes", "can.Largest < 0"}},
 		},
 		{
 			name: "large-side-by-side", promise: "P6", breaks: "large payloads are transformed side by side, each several times in memory",
-			test: command{pkg: "delivery", run: "^TestLargePayloadsAreTransformedOneAtATime$"}, says: "another large one",
-			edits: []edit{{"delivery/hooks.go", "if size <= largeTransform {", "if true || size <= largeTransform {"}},
+			test: command{pkg: "delivery/shape", run: "^TestLargePayloadsAreTransformedOneAtATime$"}, says: "another large one",
+			edits: []edit{{"delivery/shape/hooks.go", "if size <= largeTransform {", "if true || size <= largeTransform {"}},
 		},
 		{
 			name: "watermark-of-minutes-ago", promise: "P8", breaks: "one slow read has the page say for minutes how little was waited for",
@@ -50,7 +50,7 @@ func monitor() []mutant {
 		},
 		{
 			name: "rate-of-minutes", promise: "P8", breaks: "what is shown as published per second is of another time",
-			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
+			test: command{pkg: "delivery/loop", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
 			edits: []edit{{"delivery/pgstore/sql/statistics.sql", "interval '10 seconds'", "interval '2 minutes'"}},
 		},
 		{
@@ -75,7 +75,7 @@ func monitor() []mutant {
 		},
 		{
 			name: "names-unbounded", promise: "P8", breaks: "metrics grow with the names that producers make up",
-			test: command{pkg: "delivery", run: "^TestDeadAndOldestByName$"}, says: "[0-9]+ topics, t-2",
+			test: command{pkg: "delivery/loop", run: "^TestDeadAndOldestByName$"}, says: "[0-9]+ topics, t-2",
 			edits: []edit{{"delivery/names.go", "case len(n.kept) == NamesKept || name == OtherName", "case name == OtherName"}},
 		},
 	}

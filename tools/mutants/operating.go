@@ -22,7 +22,7 @@ func operating() []mutant {
 		},
 		{
 			name: "resize-unaudited", promise: "P8", breaks: "a resize is made that the audit does not tell of",
-			test: command{pkg: "delivery", run: "^TestAResizeWithoutItsAuditIsNone$"}, says: "rows moved: <nil>",
+			test: command{pkg: "delivery/loop", run: "^TestAResizeWithoutItsAuditIsNone$"}, says: "rows moved: <nil>",
 			edits: []edit{{"delivery/ops/resize/move.go", "if err := record(tx, from, moved); err != nil {", "if err := record(tx, from, moved); false && err != nil {"}},
 		},
 		{
@@ -81,7 +81,7 @@ func worker() []mutant {
 	return []mutant{
 		{
 			name: "connections-keep-events", promise: "P8", breaks: "each connection of a worker keeps the largest event that it read",
-			test: command{pkg: "delivery", run: "^TestAConnectionLetsGoOfALargeEvent$"}, says: "MiB are held before",
+			test: command{pkg: "delivery/loop", run: "^TestAConnectionLetsGoOfALargeEvent$"}, says: "MiB are held before",
 			edits: []edit{{"delivery/pgstore/rehydrate.go", "	s.sql.LetGo.Queue(batch, nil)\n", ""}},
 		},
 		{

@@ -21,18 +21,18 @@ func ownership() []mutant {
 		},
 		{
 			name: "ownership-unbounded", promise: "P6", breaks: "the history of ownership grows without a bound",
-			test: command{pkg: "delivery", run: "^TestTheSweeperDeletesOnlyWhatIsOver$"}, says: "7 changes of ownership",
+			test: command{pkg: "delivery/loop", run: "^TestTheSweeperDeletesOnlyWhatIsOver$"}, says: "7 changes of ownership",
 			edits: []edit{{"delivery/pgstore/retention.go", "{s.store.sql.RetainOwnership, s.cfg.Ownership},", ""}},
 		},
 		{
 			name: "marks-told-of-too-long", promise: "P8", breaks: "marks that failed are told of when the lease is lost",
-			test: command{pkg: "delivery", run: "^TestMarksOfALostLeaseAreNotToldOf$"}, says: "the board says",
-			edits: []edit{{"delivery/marker.go", "\t\tr.cfg.Board.Report(\"marks of \"+boardName(id), nil) // they are the heir's\n", ""}},
+			test: command{pkg: "delivery/loop", run: "^TestMarksOfALostLeaseAreNotToldOf$"}, says: "the board says",
+			edits: []edit{{"delivery/loop/marker.go", "\t\tr.cfg.Board.Report(\"marks of \"+boardName(id), nil) // they are the heir's\n", ""}},
 		},
 		{
 			name: "pause-told-of-too-long", promise: "P8", breaks: "a partition that pauses alone is told of when the lease is lost",
-			test: command{pkg: "delivery", run: "^TestAPauseEndsWithTheLease$"}, says: "the board says",
-			edits: []edit{{"delivery/relay.go", "\t\t\t\tr.resume(id) // whoever", "\t\t\t\t_ = id // whoever"}},
+			test: command{pkg: "delivery/loop", run: "^TestAPauseEndsWithTheLease$"}, says: "the board says",
+			edits: []edit{{"delivery/loop/relay.go", "\t\t\t\tr.resume(id) // whoever", "\t\t\t\t_ = id // whoever"}},
 		},
 		{
 			name: "canary-overdue-for-ever", promise: "P8", breaks: "a canary that nothing has to deliver any more stays overdue",
@@ -42,12 +42,12 @@ func ownership() []mutant {
 		{
 			name: "durable-by-ordering", promise: "P1", breaks: "with ordering stream nobody asks whether what is queued is durable",
 			test: command{pkg: "delivery/pgstore", run: "^TestTheOrderOfStreamsNeedsDurabilityAlone$"}, says: "of streams whose events are not durable: <nil>",
-			edits: []edit{{"delivery/pgstore/preconditions.go", "(o != delivery.OrderStream || v.anyOrder)", "o != OrderStream"}},
+			edits: []edit{{"delivery/pgstore/preconditions.go", "(o != delivery.OrderStream || v.anyOrder)", "o != delivery.OrderStream"}},
 		},
 		{
 			name: "kept-over-a-failover", promise: "P1, P4", breaks: "what was kept of an event is published as the one that has its sequence after a failover",
-			test: command{pkg: "delivery", run: "^TestAnotherServersEventsAreReadAnew$"}, says: "it is kept for another server's",
-			edits: []edit{{"delivery/publish.go", "b.Server.UnixMicro()}", "0}"}},
+			test: command{pkg: "delivery/loop", run: "^TestAnotherServersEventsAreReadAnew$"}, says: "it is kept for another server's",
+			edits: []edit{{"delivery/loop/publish.go", "b.Server.UnixMicro()}", "0}"}},
 		},
 		{
 			name: "records-for-each-subject", promise: "P4", breaks: "a stream that drops records of a subject is taken for fit",
@@ -56,10 +56,10 @@ func ownership() []mutant {
 		},
 		{
 			name: "positions-of-the-old-stream", promise: "P4", breaks: "where losses are reported an heir looks in a new stream behind positions of the old one",
-			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheNewStreamHolds$"}, says: "messages are stored, want 12",
+			test: command{pkg: "delivery/loop", run: "^TestAnHeirMarksWhatTheNewStreamHolds$"}, says: "messages are stored, want 12",
 			edits: []edit{
-				{"delivery/take.go", "case lost:", "case false:"},
-				{"delivery/take.go", "t.recorded = 0 // positions may be another stream's", "_ = 0"},
+				{"delivery/loop/take.go", "case lost:", "case false:"},
+				{"delivery/loop/take.go", "t.recorded = 0 // positions may be another stream's", "_ = 0"},
 			},
 		},
 		{

@@ -89,12 +89,12 @@ func rehearsals() []mutant {
 		{
 			name: "shadow-passes-failed", promise: "rehearsal", breaks: "it publishes what waits behind a message that would be dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
-			edits: []edit{{"delivery/rehearse.go", "s.failed.Add(StreamKey{m.Partition, m.Stream}, true)", "_ = s.failed"}},
+			edits: []edit{{"delivery/loop/rehearse.go", "s.failed.Add(delivery.StreamKey{Partition: m.Partition, Stream: m.Stream}, true)", "_ = s.failed"}},
 		},
 		{
 			name: "shadow-passes-dead", promise: "rehearsal", breaks: "it publishes what waits behind a message that is dead",
 			test: command{pkg: "cmd/postrider", run: "^TestAShadowClaimsWhatAWorkerWould$"}, says: "the shadow claimed [0-9]+ events",
-			edits: []edit{{"delivery/rehearse.go", "waits && first < m.Sequence ||", "false && first < 0 ||"}},
+			edits: []edit{{"delivery/loop/rehearse.go", "waits && first < m.Sequence ||", "false && first < 0 ||"}},
 		},
 	}
 }

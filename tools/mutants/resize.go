@@ -12,32 +12,32 @@ func resizes() []mutant {
 	return []mutant{
 		{
 			name: "epoch-forgotten", promise: "P3, P5", breaks: "a partition that comes back begins at epoch 0",
-			test: command{pkg: "delivery", run: epochs}, says: "partitions were refused|the lowest epoch is",
+			test: command{pkg: "delivery/loop", run: epochs}, says: "partitions were refused|the lowest epoch is",
 			edits: []edit{{leases, "coalesce(b.lease_epoch, h.epoch, 0)", "0"}},
 		},
 		{
 			name: "refused-again-and-again", promise: "P5", breaks: "an owner below the stream's epoch is refused once for each epoch",
-			test: command{pkg: "delivery", run: "^TestARefusedOwnerGoesAboveTheRecord$"}, says: "waited in vain",
-			edits: []edit{{"delivery/take.go", "return errors.Join(err, t.within(context.WithoutCancel(ctx), func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))", "return err"}},
+			test: command{pkg: "delivery/loop", run: "^TestARefusedOwnerGoesAboveTheRecord$"}, says: "waited in vain",
+			edits: []edit{{"delivery/loop/take.go", "return errors.Join(err, t.within(context.WithoutCancel(ctx), func(ctx context.Context) error { return t.store.Raise(ctx, t.lease, fenced.Epoch) }))", "return err"}},
 		},
 		{
 			name: "former-not-healed", promise: "P1", breaks: "what was published before a resize is not healed",
-			test: command{pkg: "delivery", run: healed}, says: "is stored as",
-			edits: []edit{{"delivery/heal.go", "if len(ids) > 0 {", "if false {"}},
+			test: command{pkg: "delivery/loop", run: healed}, says: "is stored as",
+			edits: []edit{{"delivery/loop/heal.go", "if len(ids) > 0 {", "if false {"}},
 		},
 		{
 			name: "former-loss-unnoticed", promise: "P1", breaks: "what the stream lost of a partition that is no more goes unnoticed",
-			test: command{pkg: "delivery", run: "^TestTheLossOfAFormerPartitionIsNoticed$"}, says: "healed: gaps .*, want 0 not in the stream",
-			edits: []edit{{"delivery/heal.go", "lost = lost || kept[i] < int64(f.Fence)", "lost = lost && kept[i] < int64(f.Fence)"}},
+			test: command{pkg: "delivery/loop", run: "^TestTheLossOfAFormerPartitionIsNoticed$"}, says: "healed: gaps .*, want 0 not in the stream",
+			edits: []edit{{"delivery/loop/heal.go", "lost = lost || kept[i] < int64(f.Fence)", "lost = lost && kept[i] < int64(f.Fence)"}},
 		},
 		{
 			name: "positions-forgotten", promise: "P1", breaks: "a partition that comes back does not know what the stream held of it",
-			test: command{pkg: "delivery", run: "^TestAPartitionThatComesBackKnowsItsLoss$"}, says: "the loss went unnoticed",
+			test: command{pkg: "delivery/loop", run: "^TestAPartitionThatComesBackKnowsItsLoss$"}, says: "the loss went unnoticed",
 			edits: []edit{{leases, "coalesce(b.fence_sequence, h.known, 0)", "0"}},
 		},
 		{
 			name: "healed-where-it-was", promise: "P2", breaks: "lost messages come back in the partition that published them, whatever its streams are",
-			test: command{pkg: "delivery", run: healed}, says: "is stored as|came back in partition",
+			test: command{pkg: "delivery/loop", run: healed}, says: "is stored as|came back in partition",
 			edits: []edit{{"delivery/pgstore/sql/heal.sql", "coalesce({routing_key}, e.stream_id), 'UTF8')), s.partition_count)", "coalesce({routing_key}, e.stream_id), 'UTF8')), 1)"}},
 		},
 		{
@@ -57,12 +57,12 @@ func resizes() []mutant {
 		},
 		{
 			name: "pause-mixed", promise: "P8", breaks: "a resize mixes paused streams with others",
-			test: command{pkg: "delivery", run: pauses}, says: "resized with two of four partitions paused",
+			test: command{pkg: "delivery/loop", run: pauses}, says: "resized with two of four partitions paused",
 			edits: []edit{{resize, "if len(ids) == 0 || len(ids) == all {", "if len(ids) <= all {"}},
 		},
 		{
 			name: "pause-ended", promise: "P8", breaks: "a resize ends a pause of everything",
-			test: command{pkg: "delivery", run: pauses}, says: "with everything paused [0-9]+ of 8 events wait",
+			test: command{pkg: "delivery/loop", run: pauses}, says: "with everything paused [0-9]+ of 8 events wait",
 			edits: []edit{{resize, "if paused != nil {", "if paused == nil {"}},
 		},
 		{
@@ -83,12 +83,12 @@ func olderDatabase() []mutant {
 	return []mutant{
 		{
 			name: "resize-unseen-by-snapshots", promise: "P1", breaks: "a producer above READ COMMITTED puts an event into a partition that is no more",
-			test: command{pkg: "delivery", run: "^TestAnAppendThatIsOlderThanAResizeIsRefused$"}, says: "repeatable read, SELECT outbox_append.*: <nil>",
+			test: command{pkg: "delivery/loop", run: "^TestAnAppendThatIsOlderThanAResizeIsRefused$"}, says: "repeatable read, SELECT outbox_append.*: <nil>",
 			edits: []edit{{"outbox/schema/migrations/00002_functions.sql", "PERFORM FROM {schema}.outbox_settings FOR SHARE;", "PERFORM FROM {schema}.outbox_settings;"}},
 		},
 		{
 			name: "resize-tries-once", promise: "P8", breaks: "a resize beside a long transaction fails at once, and does not say which",
-			test: command{pkg: "delivery", run: "^TestProducersGoOnBesideAResizeThatWaits$"}, says: "it is refused with",
+			test: command{pkg: "delivery/loop", run: "^TestProducersGoOnBesideAResizeThatWaits$"}, says: "it is refused with",
 			edits: []edit{{"delivery/ops/resize/move.go", "if !maintenance.Contended(err) {", "if true {"}},
 		},
 		{
@@ -118,22 +118,22 @@ func olderDatabase() []mutant {
 		},
 		{
 			name: "resize-heals", promise: "P1, P8", breaks: "a resize has what the stream lost published again, whatever the workers are told",
-			test: command{pkg: "delivery", run: "^TestAResizeQueuesNothingThatTheStreamLost$"}, says: "16 events are queued again",
+			test: command{pkg: "delivery/loop", run: "^TestAResizeQueuesNothingThatTheStreamLost$"}, says: "16 events are queued again",
 			edits: []edit{{"delivery/ops/resize/resize.go", "Lost: delivery.LostReport", "Lost: delivery.LostRepublish"}},
 		},
 		{
 			name: "resize-by-an-old-number", promise: "P5", breaks: "a resize behind another one waits for partitions that are not there",
-			test: command{pkg: "delivery", run: "^TestAResizeGoesByTheNumberThatIs$"}, says: "it says .*not all workers gave back",
+			test: command{pkg: "delivery/loop", run: "^TestAResizeGoesByTheNumberThatIs$"}, says: "it says .*not all workers gave back",
 			edits: []edit{{"delivery/ops/resize/resize.go", "now != int(r.from)", "false"}},
 		},
 		{
 			name: "resize-made-and-failed", promise: "P8", breaks: "a resize that was made is told as failed",
-			test: command{pkg: "delivery", run: "^TestAResizeThatWasMadeHasNotFailed$"}, says: "1 sessions cut off, .*terminating connection",
+			test: command{pkg: "delivery/loop", run: "^TestAResizeThatWasMadeHasNotFailed$"}, says: "1 sessions cut off, .*terminating connection",
 			edits: []edit{{"delivery/ops/resize/resize.go", "if err == nil && ending != nil {", "if false {"}},
 		},
 		{
 			name: "resize-without-its-asker", promise: "P8", breaks: "a resize begins although who asked was told that it did not",
-			test: command{pkg: "delivery", run: "^TestAResizeWithoutItsAskerIsGivenUp$"}, says: "it ended with context deadline exceeded",
+			test: command{pkg: "delivery/loop", run: "^TestAResizeWithoutItsAskerIsGivenUp$"}, says: "it ended with context deadline exceeded",
 			edits: []edit{{"delivery/ops/resize/runner.go", "\t\t\tgiveUp()\n", ""}},
 		},
 		{

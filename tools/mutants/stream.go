@@ -25,7 +25,7 @@ var (
 		"\tans := t.ask(ctx, msg)\n",
 		"\tmsg.Header.Del(nats.ExpectedLastSubjSeqHdr)\n\tans := t.ask(ctx, msg)\n",
 	}
-	lastRecordOnly = edit{"delivery/take.go", "at, t.standing.Kept); err != nil {", "t.standing.Kept, t.standing.Kept); err != nil {"}
+	lastRecordOnly = edit{"delivery/loop/take.go", "at, t.standing.Kept); err != nil {", "t.standing.Kept, t.standing.Kept); err != nil {"}
 )
 
 // stream returns the ways to store forbidden messages, or to forget stored ones.
@@ -63,37 +63,37 @@ func stream() []mutant {
 		},
 		{
 			name: "record-without-events", promise: "P4", breaks: "a takeover does not say what is stored",
-			test: command{pkg: "delivery", run: "^TestAnHeirMarksWhatTheStreamHolds$/^in_batches$"}, says: "stored .*, want ",
+			test: command{pkg: "delivery/loop", run: "^TestAnHeirMarksWhatTheStreamHolds$/^in_batches$"}, says: "stored .*, want ",
 			edits: []edit{{fenced, "Delivered: delivered(s.parts)}", "Delivered: nil}"}},
 		},
 		{
 			name: "last-record-only", promise: "P4", breaks: "of the batches that an owner did not mark its heir knows the last one alone",
-			test: command{pkg: "delivery", run: "^TestAnHeirMarksAllBatchesThatWereNotMarked$"}, says: "stored .*, want ",
+			test: command{pkg: "delivery/loop", run: "^TestAnHeirMarksAllBatchesThatWereNotMarked$"}, says: "stored .*, want ",
 			edits: []edit{lastRecordOnly},
 		},
 		{
 			name: "lost-tail-not-compared", promise: "P1", breaks: "a stream that lost messages goes unnoticed",
-			test: command{pkg: "delivery", run: "^TestLostMessagesAreHealed$/^purged,_seen_by_the_heir$"}, says: "waited in vain|the loss was not counted",
-			edits: []edit{{"delivery/take.go", "if err != nil || !lost && !former {", "if true || !lost && !former {"}},
+			test: command{pkg: "delivery/loop", run: "^TestLostMessagesAreHealed$/^purged,_seen_by_the_heir$"}, says: "waited in vain|the loss was not counted",
+			edits: []edit{{"delivery/loop/take.go", "if err != nil || !lost && !former {", "if true || !lost && !former {"}},
 		},
 		{
 			name: "healed-beside-a-replay", promise: "P4", breaks: "what a replay queues while a lost stream is healed is queued twice",
-			test: command{pkg: "delivery", run: "^TestWhatAReplayQueuedMeanwhileIsNotHealed$"}, says: "want one lost and none queued",
+			test: command{pkg: "delivery/loop", run: "^TestWhatAReplayQueuedMeanwhileIsNotHealed$"}, says: "want one lost and none queued",
 			edits: []edit{{"delivery/pgstore/heal.go", "\ts.sql.HealOwn.Queue(batch, pg.Args{\"partition\": l.Partition})\n", ""}},
 		},
 		{
 			name: "healed-by-the-first-page", promise: "P1", breaks: "the first page of a healing ends the loss",
-			test: command{pkg: "delivery", run: "^TestALongHistoryIsHealedInPages$"}, says: "the heir saw no loss",
+			test: command{pkg: "delivery/loop", run: "^TestALongHistoryIsHealedInPages$"}, says: "the heir saw no loss",
 			edits: []edit{{"delivery/pgstore/sql/heal.sql", "AND (SELECT count(*) FROM page) < @most),", "AND @most > 0),"}},
 		},
 		{
 			name: "healed-as-before", promise: "P8", breaks: "what was published once more, and is on another page, comes back as what it was first",
-			test: command{pkg: "delivery", run: "^TestALongHistoryIsHealedInPages$"}, says: "the first page healed .Lost:100",
+			test: command{pkg: "delivery/loop", run: "^TestALongHistoryIsHealedInPages$"}, says: "the first page healed .Lost:100",
 			edits: []edit{{"delivery/pgstore/sql/heal.sql", "WHERE d.generations IS NOT NULL AND d.partition_key = @partition", "WHERE false AND d.partition_key = @partition"}},
 		},
 		{
 			name: "scheduled-above-watermark", promise: "P2", breaks: "a scheduled event whose time has come passes writers below it",
-			test: command{pkg: "delivery", run: "^TestAScheduledEventWaitsForWritersBelowIt$"}, says: "while a writer below was under way",
+			test: command{pkg: "delivery/loop", run: "^TestAScheduledEventWaitsForWritersBelowIt$"}, says: "while a writer below was under way",
 			edits: []edit{
 				{claimFile, "            AND r.stream_id = head.stream_id\n            AND r.global_sequence <= " + decided, "            AND r.stream_id = head.stream_id\n            AND 0 <= " + decided},
 				{claimFile, "                    AND i.global_sequence <= " + decided, "                    AND 0 <= " + decided},
@@ -101,8 +101,8 @@ func stream() []mutant {
 		},
 		{
 			name: "identity-not-compared", promise: "P1", breaks: "an event under a reused sequence is taken for the one stored",
-			test: command{pkg: "delivery", run: "^TestAForgetfulDatabaseIsNotConfused$"}, says: "stored .*, want ",
-			edits: []edit{{"delivery/take.go", "return n.Event.Valid && IdentityOf(n.Event.UUID) != n.Identity", "return false"}},
+			test: command{pkg: "delivery/loop", run: "^TestAForgetfulDatabaseIsNotConfused$"}, says: "stored .*, want ",
+			edits: []edit{{"delivery/loop/take.go", "return n.Event.Valid && delivery.IdentityOf(n.Event.UUID) != n.Identity", "return false"}},
 		},
 	}
 }
@@ -117,8 +117,8 @@ func room() []mutant {
 		},
 		{
 			name: "trim-of-unmarked", promise: "P4", breaks: "records are removed of which the database does not know",
-			test: command{pkg: "delivery", run: "^TestRecordsOfBatchesThatAreNotMarkedStay$"}, says: "stored .*, want ",
-			edits: []edit{{"delivery/trim.go", "return f.recorded >= last || f.state", "return true || f.state"}},
+			test: command{pkg: "delivery/loop", run: "^TestRecordsOfBatchesThatAreNotMarkedStay$"}, says: "stored .*, want ",
+			edits: []edit{{"delivery/loop/trim.go", "return f.recorded >= last || f.state", "return true || f.state"}},
 		},
 		{
 			name: "trim-one-too-many", promise: "P4", breaks: "a trim removes the record up to which the database knows",

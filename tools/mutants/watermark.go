@@ -18,7 +18,7 @@ const (
 )
 
 // stress is enough rows for each of these to lose some, every time.
-var stress = command{pkg: "delivery", run: "^TestStrictOrderUnderStress$", env: "POSTRIDER_STRESS_ROWS=4000"}
+var stress = command{pkg: "delivery/loop", run: "^TestStrictOrderUnderStress$", env: "POSTRIDER_STRESS_ROWS=4000"}
 
 // missing matches the stress's complaint about rows passed over: they wait below the cursor for ever.
 const missing = `waited in vain for 0 from SELECT count\(\*\) FROM outbox|rows turned up below the cursor|[1-9][0-9]* lost|[1-9][0-9]* out of order`
@@ -28,7 +28,7 @@ const missing = `waited in vain for 0 from SELECT count\(\*\) FROM outbox|rows t
 func snapshotProof(name, breaks, bound, unlisted string) mutant {
 	return mutant{
 		name: name, promise: "P1", breaks: breaks,
-		test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists$/^" + unlisted + "$"}, says: "the watermark is at [0-9]+ while a writer",
+		test: command{pkg: "delivery/loop", run: "^TestTheWatermarkStaysBelowAWriterThatNoSnapshotLists$/^" + unlisted + "$"}, says: "the watermark is at [0-9]+ while a writer",
 		edits: []edit{
 			{
 				advance,
@@ -70,13 +70,13 @@ func watermark() []mutant {
 			edits: []edit{{advance, "WHEN p.writers = '{}'  ", "WHEN true              "}},
 		},
 		{
-			name: "gap-taken-for-whole", promise: "P1", breaks: "what is visible is taken for all that there is", test: command{pkg: "delivery", run: "^TestWhatIsWholeIsDecided$"},
+			name: "gap-taken-for-whole", promise: "P1", breaks: "what is visible is taken for all that there is", test: command{pkg: "delivery/loop", run: "^TestWhatIsWholeIsDecided$"},
 			says:  "proven up to [0-9]+, want ",
 			edits: []edit{{advance, "e.sequence <= s.highest) >= s.highest - s.known", "e.sequence <= s.highest) >= 1"}},
 		},
 		{
 			name: "proofs-shared", promise: "P1", breaks: "what one outbox has proven in a session is taken for another's",
-			test: command{pkg: "delivery", run: "^TestOutboxesInOneSessionProveForThemselves$"}, says: "the other outbox is proven up to [1-9]",
+			test: command{pkg: "delivery/loop", run: "^TestOutboxesInOneSessionProveForThemselves$"}, says: "the other outbox is proven up to [1-9]",
 			edits: []edit{{"delivery/pgstore/store.go", `[]byte(schema+" "+columns.Relation)`, `[]byte("")`}},
 		},
 		snapshotProof("snapshot-xmax", "safe when xmin has reached the candidate's xmax", "pg_snapshot_xmax(pg_current_snapshot())",
@@ -85,7 +85,7 @@ func watermark() []mutant {
 			"without_a_transaction_id"),
 		{
 			name: "rows-before-check", promise: "P1", breaks: "rows are read with the look for writers, not after it",
-			test: command{pkg: "delivery", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
+			test: command{pkg: "delivery/loop", run: "^TestACommitAmidALookIsNotPassedOver$"}, says: `stored .*, want `,
 			edits: []edit{
 				{"delivery/pgstore/claim.go", proving, ""},
 				{"delivery/pgstore/claim.go", "limits.Watermark,\n\t\t}", "false,\n\t\t}"},
@@ -93,29 +93,29 @@ func watermark() []mutant {
 				{"delivery/pgstore/claim.go", "\ts.sql.Server.Queue(batch,", proving + "\ts.sql.Server.Queue(batch,"},
 				{
 					"delivery/pgstore/claim.go", "\tif !policy.Passes() {\n\t\tparked = dueOnly(",
-					"\tready = slices.DeleteFunc(ready, func(m Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n\tif !policy.Passes() {\n\t\tparked = dueOnly(",
+					"\tready = slices.DeleteFunc(ready, func(m delivery.Message) bool { return limits.Watermark && m.Sequence > c.Watermark.Safe })\n\tif !policy.Passes() {\n\t\tparked = dueOnly(",
 				},
 			},
 		},
 		{
 			name: "prepared-ignored", promise: "P1", breaks: "prepared transactions are no writers",
-			test: command{pkg: "delivery", run: "^TestTheWatermarkStaysBelowAPreparedTransaction$"}, says: "the watermark is at [0-9]+ while a writer",
+			test: command{pkg: "delivery/loop", run: "^TestTheWatermarkStaysBelowAPreparedTransaction$"}, says: "the watermark is at [0-9]+ while a writer",
 			edits: []edit{{advance, "AND l.pid IS DISTINCT FROM pg_backend_pid()),", "AND l.pid <> pg_backend_pid()),"}},
 		},
 		{
 			name: recoveredIgnored, promise: "P1", breaks: "a prepared transaction that a restart gave another name is taken for ended",
-			test: command{pkg: "delivery", run: "^TestAPreparedTransactionOutlivesTheServer$"}, says: "the watermark is at [0-9]+ while a writer",
+			test: command{pkg: "delivery/loop", run: "^TestAPreparedTransactionOutlivesTheServer$"}, says: "the watermark is at [0-9]+ while a writer",
 			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'), false) AS recovered", "false), false) AS recovered"}},
 		},
 		{
 			name: preparedNotFollowed, promise: "P8", breaks: "nothing passes a gap while any transaction is prepared",
-			test: command{pkg: "delivery", run: "^TestPreparedTransactionsAreFollowedOneByOne$"}, says: "the watermark is at [0-9]+, want",
+			test: command{pkg: "delivery/loop", run: "^TestPreparedTransactionsAreFollowedOneByOne$"}, says: "the watermark is at [0-9]+, want",
 			edits: []edit{{advance, "l.virtualtransaction LIKE '-1/%'), false) AS recovered", "l.pid IS NULL), false) AS recovered"}},
 		},
 		{
 			name: cursorByStream, promise: "P1", breaks: "ordering stream claims above a cursor",
-			test: command{pkg: "delivery", run: "^TestALateCommitIsNotSkipped$"}, says: `waited in vain for 2 from .*'published'`,
-			edits: []edit{{"delivery/state.go", "if r.cfg.Ordering == OrderPartition && (time.Since(", "if (time.Since("}},
+			test: command{pkg: "delivery/loop", run: "^TestALateCommitIsNotSkipped$"}, says: `waited in vain for 2 from .*'published'`,
+			edits: []edit{{"delivery/loop/state.go", "if r.cfg.Ordering == delivery.OrderPartition && (time.Since(", "if (time.Since("}},
 		},
 	}
 }

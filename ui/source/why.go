@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/postrider/postrider/condition"
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/partition"
 	"github.com/postrider/postrider/web"
 )
@@ -109,7 +109,7 @@ func (s Snapshot) hindrances(p Partition) []hindrance {
 		list[0].reason = c.Reason
 	}
 	switch {
-	case p.PausedAt != nil && p.Crashes >= delivery.CrashesToPause-1:
+	case p.PausedAt != nil && p.Crashes >= loop.CrashesToPause-1:
 		add(causeEnded, p.Pending, "paused: workers ended one after the other while they carried the first messages; mend what ends them, then resume it")
 	case p.PausedAt != nil:
 		add(causePaused, p.Pending, "paused since %s UTC", p.PausedAt.UTC().Format(time.DateTime))

@@ -14,7 +14,7 @@ import (
 
 // Bell is a doorbell over core NATS (ADR 8): a ring reaches everybody who listens on
 // the subject, and is lost when nobody can be reached. Rings that come while
-// one is waiting are one ring. It implements delivery.Doorbell.
+// one is waiting are one ring. It implements loop.Doorbell.
 type Bell struct {
 	nc      *nats.Conn
 	subject string

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
@@ -34,7 +35,7 @@ type bundle struct {
 	js     jetstream.JetStream
 	store  *gaps.Store
 	stream gaps.Stream
-	relay  func() *delivery.Relay // a relay runs once
+	relay  func() *loop.Relay // a relay runs once
 	keeper *lease.Keeper
 	lost   delivery.Lost
 	server *natstest.Server
@@ -73,8 +74,8 @@ func setup(t *testing.T) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.relay = func() *delivery.Relay {
-		r, err := delivery.NewRelay(delivery.Config{Ordering: delivery.OrderStream, Lost: b.lost}, deliveries, publisher, delivery.Silence{})
+	b.relay = func() *loop.Relay {
+		r, err := loop.NewRelay(loop.Config{Ordering: delivery.OrderStream, Lost: b.lost}, deliveries, publisher, loop.Silence{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/ops/replay"
 	"github.com/postrider/postrider/delivery/pgstore"
+	"github.com/postrider/postrider/delivery/shape"
 	"github.com/postrider/postrider/internal/testkit/pgtest"
 )
 
@@ -34,13 +35,13 @@ func setup(t *testing.T, partitions int) *bundle {
 }
 
 // reader reads events as workers with those transforms would.
-func (b *bundle) reader(t *testing.T, transforms ...delivery.Transform) *delivery.EventReader {
+func (b *bundle) reader(t *testing.T, transforms ...shape.Transform) *loop.EventReader {
 	t.Helper()
 	store, err := pgstore.New(t.Context(), b.pool, "public", pgstore.Relation{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := delivery.NewEventReader(delivery.Config{Transforms: transforms}, store, nil)
+	r, err := loop.NewEventReader(loop.Config{Transforms: transforms}, store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/internal/pg"
 )
@@ -28,7 +29,7 @@ type RunConfig struct {
 	// Publisher takes the messages of a shadow replay. Events reads them, and is
 	// given the transforms of the workers: messages are to be what workers publish.
 	Publisher ShadowPublisher
-	Events    *delivery.EventReader
+	Events    *loop.EventReader
 	// Progress is told after each step and while it waits. nil: nobody.
 	Progress func(Job)
 	// Counting is told how far the count is, where making the replay was interrupted before that was done. nil: nobody.

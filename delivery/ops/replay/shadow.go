@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
+	"github.com/postrider/postrider/delivery/shape"
 	"github.com/postrider/postrider/partition"
 )
 
@@ -40,7 +42,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 		}
 	}
 	messages, upTo, err := r.messages(ctx)
-	if errors.Is(err, delivery.ErrTransform) {
+	if errors.Is(err, shape.ErrTransform) {
 		return step{waiting: delivery.Reason(err)}, nil
 	}
 	if err != nil {
@@ -126,7 +128,7 @@ func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (o
 }
 
 // messages reads the next events as they are to be published, as far as one step goes.
-func (r *run) messages(ctx context.Context) (messages []delivery.Reading, upTo int64, err error) {
+func (r *run) messages(ctx context.Context) (messages []loop.Reading, upTo int64, err error) {
 	var events []event
 	var ids []partition.ID
 	err = r.outbox.Read(ctx, func(tx pgx.Tx) (err error) {

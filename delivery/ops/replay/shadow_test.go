@@ -15,6 +15,7 @@ import (
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/replay"
+	"github.com/postrider/postrider/delivery/shape"
 	"github.com/postrider/postrider/internal/testkit/natstest"
 )
 
@@ -192,7 +193,7 @@ func TestAFailureOfATransformIsNotedWhateverItSays(t *testing.T) {
 	b.appendMany(t, 10)
 	b.publish(t, "true")
 	j := b.create(t, replay.Spec{Destination: replay.Shadow, Stream: "REPLAYS", Selection: replay.Selection{All: true}})
-	events := b.reader(t, func(_ context.Context, d *delivery.Draft) error {
+	events := b.reader(t, func(_ context.Context, d *shape.Draft) error {
 		if d.Sequence == 3 {
 			return errors.New("bad\x00value \xff" + strings.Repeat("x", 1<<20))
 		}

@@ -157,7 +157,7 @@ func foreigners(n int) error {
 }
 
 // Move changes the number of partitions and moves the pending rows to where their keys belong, in one transaction. The leases must cover
-// every partition and have been taken (delivery.Relay.Take), so that nothing of any of them is under way. Producers wait meanwhile; for
+// every partition and have been taken (loop.Relay.Take), so that nothing of any of them is under way. Producers wait meanwhile; for
 // those whose transactions are open it waits again and again, with patience in all, and lets others go on between. Each stream keeps its
 // order; a partition is another one from then on, so the generation of all messages to come rises. An outbox whose partitions are all
 // paused stays paused; if only some are, it is ErrPaused. What record writes is part of the transaction; nothing moves where that fails.

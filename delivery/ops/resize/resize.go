@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/lease"
@@ -68,7 +69,7 @@ type resize struct {
 	from, to partition.Count
 	owner    partition.WorkerID
 	leases   *lease.Store
-	relay    *delivery.Relay
+	relay    *loop.Relay
 }
 
 // Run changes the number of partitions, and tells how many pending rows moved. What Plan refuses is refused before anything stops; where the
@@ -101,7 +102,7 @@ func Run(ctx context.Context, c Config, o Wanted) (Resized, error) {
 		return done, err
 	}
 	// What the stream has lost is for the workers, who know whether it is to come back.
-	if r.relay, err = delivery.NewRelay(delivery.Config{Logger: c.Logger, Lost: delivery.LostReport}, store, broker.Publisher, delivery.Silence{}); err != nil {
+	if r.relay, err = loop.NewRelay(loop.Config{Logger: c.Logger, Lost: delivery.LostReport}, store, broker.Publisher, loop.Silence{}); err != nil {
 		return done, err
 	}
 	defer func() {
