@@ -11,7 +11,7 @@ func forgotten() []mutant {
 		{
 			name: "repaired-beside-healers", promise: "P4", breaks: "what workers put back into a stream made anew, while gaps are repaired, is queued once more",
 			test: command{pkg: "delivery/ops/gaps", run: "^TestWhatWorkersHealedMeanwhileIsNotRepaired$"}, says: "want none and 190",
-			edits: []edit{{"delivery/ops/gaps/repair.go", "again := at.Time.After(was.at)", "again := false"}},
+			edits: []edit{{"delivery/ops/gaps/repair.go", "again := at.Time.After(was.at) || latest", "again := false && at.Time.After(was.at) || false && latest"}},
 		},
 		{
 			name: "named-by-another", promise: "P4", breaks: "an event is taken for the forgotten one that had its sequence, and published twice",
