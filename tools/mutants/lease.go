@@ -33,7 +33,7 @@ func database() []mutant {
 	return []mutant{
 		{
 			name: "mark-compares-nothing", promise: "P3", breaks: "marks compare neither owner nor epoch",
-			test: command{pkg: "delivery", run: "^TestAStaleOwnersMarksAreRefused$"}, says: "the stale lease was not ended",
+			test: command{pkg: "delivery/loop", run: "^TestAStaleOwnersMarksAreRefused$"}, says: "the stale lease was not ended",
 			edits: []edit{{mark, markRow, anyOwner}, {mark, ownerSet, "AND " + anyOwner}},
 		},
 		withoutEpoch("mark", stale, "the epoch changed, and mark is written",
@@ -42,12 +42,12 @@ func database() []mutant {
 			edit{mark, markRow, "l.lease_owner IS NOT DISTINCT FROM @owner"}, edit{mark, ownerSet, "AND p.lease_owner IS NOT DISTINCT FROM @owner"}),
 		{
 			name: "range-not-compared", promise: "P1", breaks: "a row that came into the range of a published batch goes with it",
-			test: command{pkg: "delivery", run: "^TestAMarkOfARangeTakesItsOwnRowsAlone$"}, says: "outbox gives [23], want 4",
+			test: command{pkg: "delivery/loop", run: "^TestAMarkOfARangeTakesItsOwnRowsAlone$"}, says: "outbox gives [23], want 4",
 			edits: []edit{{"delivery/pgstore/sql/mark.sql", "CASE WHEN found.sequences = (@sequences::bigint[])[rows.low:rows.high] THEN 1 ELSE 0 END", "1"}},
 		},
 		{
 			name: "range-counted", promise: "P1", breaks: "a row that came into the range of a published batch goes instead of one that left it",
-			test: command{pkg: "delivery", run: "^TestAMarkOfARangeTakesItsOwnRowsAlone$"}, says: "outbox gives [23], want 4",
+			test: command{pkg: "delivery/loop", run: "^TestAMarkOfARangeTakesItsOwnRowsAlone$"}, says: "outbox gives [23], want 4",
 			edits: []edit{{"delivery/pgstore/sql/mark.sql", "found.sequences = (@sequences::bigint[])[rows.low:rows.high]", "cardinality(found.sequences) = rows.high - rows.low + 1"}},
 		},
 		withoutEpoch("park", stale, "the epoch changed, and park is written",
@@ -79,12 +79,12 @@ func database() []mutant {
 		},
 		{
 			name: "row-not-compared", promise: "P4", breaks: "marks that a crash took back go unnoticed",
-			test: command{pkg: "delivery", run: "^TestMarksThatCameBackArePublishedOnce$"}, says: "[0-9]+ messages are stored, want 11",
+			test: command{pkg: "delivery/loop", run: "^TestMarksThatCameBackArePublishedOnce$"}, says: "[0-9]+ messages are stored, want 11",
 			edits: []edit{{"delivery/pgstore/sql/takeover.sql", "l.revision BETWEEN mine.revision AND mine.revision + 1 AND", "l.revision > 0 AND"}},
 		},
 		{
 			name: "watermark-held", promise: "P1", breaks: "a worker that stops amid a claim keeps the others from moving the watermark",
-			test: command{pkg: "delivery", run: "^TestALookThatStopsHoldsNoWatermark$"}, says: "could not obtain lock",
+			test: command{pkg: "delivery/loop", run: "^TestALookThatStopsHoldsNoWatermark$"}, says: "could not obtain lock",
 			edits: []edit{{"delivery/pgstore/claim.go", "s.sql.Prove.Queue(", "s.sql.Advance.Queue("}},
 		},
 	}
@@ -116,7 +116,7 @@ func clocks() []mutant {
 	return []mutant{
 		{
 			name: "creation-is-a-permission", promise: "P2", breaks: "a clock that steps back puts off what nobody scheduled",
-			test: command{pkg: "delivery", run: "^TestTheOrderOfAPartitionNeedsNoClock$"}, says: "stored \\[|waited in vain",
+			test: command{pkg: "delivery/loop", run: "^TestTheOrderOfAPartitionNeedsNoClock$"}, says: "stored \\[|waited in vain",
 			edits: []edit{
 				{claimFile, "o.scheduled_for IS NULL OR o.available_at <= clock_timestamp() AS due", "o.available_at <= clock_timestamp() AS due"},
 				{claimFile, "(VALUES (false, interval '0'), (true, @longest::interval))", "(VALUES (false, interval '1 day'), (true, @longest::interval))"},
@@ -124,12 +124,12 @@ func clocks() []mutant {
 		},
 		{
 			name: "revival-waits-for-the-clock", promise: "P2", breaks: "what begins anew waits until a clock that stepped back is there again",
-			test: command{pkg: "delivery", run: "^TestNothingThatNobodyScheduledWaitsForTheClock$"}, says: "waited in vain",
+			test: command{pkg: "delivery/loop", run: "^TestNothingThatNobodyScheduledWaitsForTheClock$"}, says: "waited in vain",
 			edits: []edit{{claimFile, "(VALUES (false, interval '0'), (true, @longest::interval))", "(VALUES (false, interval '1 day'), (true, @longest::interval))"}},
 		},
 		{
 			name: "retry-waits-for-the-clock", promise: "P5", breaks: "a retry waits until a clock that stepped back is there again",
-			test: command{pkg: "delivery", run: "^TestNothingThatNobodyScheduledWaitsForTheClock$"}, says: "waited in vain",
+			test: command{pkg: "delivery/loop", run: "^TestNothingThatNobodyScheduledWaitsForTheClock$"}, says: "waited in vain",
 			edits: []edit{{claimFile, "(true, @longest::interval))", "(true, @longest::interval * 100))"}},
 		},
 		{
@@ -190,7 +190,7 @@ func neighbourClocks() []mutant {
 		},
 		{
 			name: "resize-by-the-clock", promise: "P2", breaks: "what was published before a resize is healed into the former partition after a clock stepped back",
-			test: command{pkg: "delivery", run: "^TestWhatWasPublishedBeforeAResizeIsHealed$/clock"}, says: "came back in partition",
+			test: command{pkg: "delivery/loop", run: "^TestWhatWasPublishedBeforeAResizeIsHealed$/clock"}, says: "came back in partition",
 			edits: []edit{
 				{"delivery/pgstore/sql/heal.sql", "AND d.id > (SELECT coalesce(s.resized_delivery, 0) FROM", "AND d.published_at >= (SELECT coalesce(s.resized_at, '-infinity') FROM"},
 				{"delivery/pgstore/sql/heal.sql", "ON d.id <= s.resized_delivery", "ON d.published_at < s.resized_at"},
@@ -203,17 +203,17 @@ func neighbourClocks() []mutant {
 		},
 		{
 			name: "paused-by-the-wall-clock", promise: "P8", breaks: "a worker whose clock steps back takes what is broken for what flows",
-			test: command{pkg: "delivery", run: "^TestPausesAreMeasuredByTheMonotonicClock$"}, says: "without a monotonic clock",
-			edits: []edit{{"delivery/stats.go", "{ m.at.Store(&t) }", "{ t = t.Round(0); m.at.Store(&t) }"}},
+			test: command{pkg: "delivery/loop", run: "^TestPausesAreMeasuredByTheMonotonicClock$"}, says: "without a monotonic clock",
+			edits: []edit{{"delivery/loop/stats.go", "{ m.at.Store(&t) }", "{ t = t.Round(0); m.at.Store(&t) }"}},
 		},
 		{
 			name: "rate-of-before-the-step", promise: "P8", breaks: "what was published before the clock stepped back is counted as published now",
-			test: command{pkg: "delivery", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
+			test: command{pkg: "delivery/loop", run: "^TestTheRateIsOfTheLastSeconds$"}, says: "400 events in ten seconds",
 			edits: []edit{{"delivery/pgstore/sql/statistics.sql", "b.published_at <= (SELECT at FROM present)", "b.published_at < 'infinity'"}},
 		},
 		{
 			name: "stalled-behind-the-clock", promise: "P8", breaks: "a transaction that holds all back is not named while the database's clock is behind",
-			test: command{pkg: "delivery", run: "^TestWhatHoldsTheWatermarkIsNamedBehindAClockThatSteppedBack$"}, says: "it waits for 0s",
+			test: command{pkg: "delivery/loop", run: "^TestWhatHoldsTheWatermarkIsNamedBehindAClockThatSteppedBack$"}, says: "it waits for 0s",
 			edits: []edit{{"delivery/pgstore/sql/watermark.sql", " OR n.candidate_at > clock_timestamp())", ")"}},
 		},
 		{
