@@ -201,7 +201,7 @@ func (c *Coordinator) stop(ctx context.Context) {
 }
 
 // handOver drains the leases and releases each as soon as nothing is inside,
-// those that are idle together in one statement, and rings for each group.
+// idle ones together in one statement, and rings for each group.
 func (c *Coordinator) handOver(ctx context.Context, leases []*lease.Lease) {
 	if len(leases) == 0 {
 		return

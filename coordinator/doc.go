@@ -13,9 +13,9 @@
 //
 // # Invariants
 //
-//   - A partition is released only after everything in flight under its lease
-//     has been settled, so that a planned handover causes neither a duplicate
-//     nor a pause longer than the work in flight.
+//   - A partition is released only after all in flight under its lease is
+//     settled. So a planned handover causes no duplicate, and no pause longer
+//     than the work in flight.
 //   - Each partition is released as soon as it is idle, together with those that
 //     are idle then; none waits for a slower one.
 //   - The heir's doorbell is rung after the release, never before.

@@ -43,8 +43,8 @@ func settled(leases lease.Snapshot, members []partition.WorkerID) bool {
 	return !slices.ContainsFunc(leases.Rows, func(r lease.Row) bool { return !r.Held() || r.Ahead || !living[r.Owner] })
 }
 
-// reconcile reads the cluster once, gives up the partitions that the plan moves away, takes the desired ones, and returns the wait
-// until the next time. rung: somebody announced a change.
+// reconcile reads the cluster once, gives up the partitions that the plan moves away, takes the desired ones, and returns the
+// wait. rung: somebody announced a change.
 func (c *Coordinator) reconcile(ctx context.Context, rung bool) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.cfg.Interval, time.Second))
 	defer cancel()

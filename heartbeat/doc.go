@@ -14,8 +14,8 @@
 //     (package lease).
 //   - A beat is an upsert. A worker whose row was purged, because it was
 //     suspended or cut off for long, is a member again with its next beat.
-//   - The beater has a goroutine and a connection of its own, so that neither
-//     a slow delivery nor an exhausted pool can make a living worker look dead.
+//   - The beater has its own goroutine and connection: neither a slow delivery
+//     nor an exhausted pool makes a living worker look dead.
 //
 // # Failures
 //

@@ -7,9 +7,9 @@
 //	consumer, err := inbox.NewConsumer(box, js, handle, inbox.ConsumerConfig{})
 //	err = consumer.Run(ctx)
 //
-// One transaction locks the row of the message's stream, looks the message up, runs the handler and records both, so that an effect is
-// there exactly when its record is. A handler's effects outside of that transaction are not covered. Process and ProcessBatch do it
-// for messages from anywhere, Consumer for a JetStream stream, Call for requests whose senders number them.
+// One transaction locks the row of the message's stream, looks the message up, runs the handler and records both. An effect is there
+// exactly when its record is. A handler's effects outside of that transaction are not covered. Process and ProcessBatch do it for
+// messages from anywhere, Consumer for a JetStream stream, Call for requests whose senders number them.
 //
 // # What decides
 //
@@ -46,23 +46,23 @@
 // dead after MaxAttempts. The message is parked with its payload, and so is every later one of its stream, in version order; other streams
 // go on. Parked messages need JetStream no more. A retry holds the lock of the stream, and so may run in any process. An outage of the
 // database, a deadlock, a session that ends or a context that ends counts no attempt: Process returns an error, and a Consumer tries
-// again. A handler that panics, takes longer than HandlerTimeout, ends the transaction or passes over an error of the database has failed,
-// and so has one that leaves rows open or something that a deferred constraint or trigger refuses. A message that the inbox's tables
-// cannot hold is no outage: it is malformed, and dead if it was parked.
+// again. A handler fails, too, if it panics, exceeds HandlerTimeout, ends the transaction, passes over an error of the database, or leaves
+// rows open. So does one whose effect a deferred constraint or trigger refuses. A message that the inbox's tables cannot hold is no
+// outage: it is malformed, and dead if it was parked.
 //
-// A handler that ends its process costs nothing to look for: two readers that were lost with a lane, and no message dealt
-// with between them, make the third begin the lane's messages one by one, each behind a committed mark in the lane's row.
+// A handler that ends its process costs nothing to look for: after two readers lost with a lane, without a message
+// settled between them, the third begins the lane's messages one by one. Each has a committed mark in the lane's row.
 // Parked messages are marked whenever they are tried. A mark that nobody came back from counts as an attempt.
 //
 // # Readers
 //
-// A Consumer's messages are spread over lanes by a hash of the stream. A lane has one reader: its row names owner and epoch, every
-// transaction begins with a compare-and-set on both and stores the position in JetStream, so that effect, record, position and right to the
-// lane cannot come apart. A reader that was suspended past its lease changes nothing. A position below what the reader has stored shows
-// that the database has forgotten it, as behind a failover: the lane is taken anew, and read from there. A row that names a reader which
-// does not read the lane is let go by that reader. Each reader reads the stream once with a consumer of its own behind the least position
-// of its lanes; nothing is acknowledged. Readers have equal shares of the lanes; one that comes or goes takes over at the others' next sign
-// of life, one that dies after LeaseTTL.
+// A Consumer's messages are spread over lanes by a hash of the stream. A lane has one reader: its row names owner and epoch. Every
+// transaction begins with a compare-and-set on both and stores the position in JetStream: effect, record, position and right to the lane
+// cannot come apart. A reader that was suspended past its lease changes nothing. A position below the reader's own proves that the database
+// forgot it, as behind a failover: the lane is taken anew, and read from there. A row that names a reader which does not read the lane is
+// let go by that reader. Each reader reads the stream once with a consumer of its own behind the least position of its lanes; nothing is
+// acknowledged. Readers have equal shares of the lanes; one that comes or goes takes over at the others' next sign of life, one that dies
+// after LeaseTTL.
 //
 // A position is a sequence with the time at which JetStream stored that message. Each pass begins with a look at both: a
 // stream that lost its end has given the sequence to another message, and the lanes go back to what was stored since. They

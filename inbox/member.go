@@ -125,7 +125,7 @@ func share(lanes, readers, rank int) int {
 // dropLost ends lanes whose rows name another owner or epoch, or have forgotten the position, as after a failover.
 func (r *reader) dropLost(ctx context.Context) error {
 	r.mu.Lock()
-	mine := map[*lane]uint64{} // read before the question: the position that the database has answered or got
+	mine := map[*lane]uint64{} // read first: a position that the database has confirmed by now
 	for _, l := range r.lanes {
 		if !l.leaving {
 			mine[l] = l.settled.sequence

@@ -6,9 +6,9 @@
 //	 ▲                      │ renewal stays away
 //	 └──── TTL runs out ◀───┘        (the next acquire raises the epoch)
 //
-// Only the lease row grants. The epoch is the fencing token: every acquisition raises it, and every write under a lease is a
-// compare-and-set on (lease_owner, lease_epoch) of that same row, as the first thing its transaction does. The row also carries the
-// partition's progress, so that lease, fence and progress cannot come apart. All times are the database's clock_timestamp().
+// Only the lease row grants. The epoch is the fencing token: every acquisition raises it. Every write under a lease begins its
+// transaction with a compare-and-set on (lease_owner, lease_epoch) of that row. The row also carries the partition's progress, so
+// that lease, fence and progress cannot come apart. All times are the database's clock_timestamp().
 //
 // In the process, a held lease is a context. It ends with ErrLost when the
 // lease can no longer be trusted, with ErrReleased when it was given back.
@@ -17,12 +17,12 @@
 //
 //   - Safety rests on the epoch alone; time only gives liveness.
 //   - A lease is trusted locally until start of its last successful renewal +
-//     TTL − Margin, on the monotonic and on the wall clock (the monotonic clock
-//     stands still while a machine is suspended). The local end therefore comes
-//     before the database lets anybody else in.
+//     TTL − Margin, on the monotonic and on the wall clock: the monotonic one
+//     stands still during a suspend. The local end therefore comes before the
+//     database lets anybody else in.
 //   - Work enters a lease and leaves it (Enter, Leave). A lease is released only
-//     when nothing is inside, and a partition is not acquired again by this
-//     process while work of an older lease of it is still inside.
+//     when nothing is inside. A process does not acquire a partition again while
+//     work of an older lease is still inside.
 //   - Renewals are one statement for all partitions.
 //
 // # Failures

@@ -19,9 +19,9 @@
 //
 // # Invariants
 //
-// The sequence of an event is drawn by the INSERT that writes it, and writers to one stream queue behind each other, so a stream's
-// sequences ascend with its versions and a higher one is never visible before a lower one. The published body is Event.Payload, byte for
-// byte. Events of one call get ascending sequences in the order of the arguments.
+// The INSERT that writes an event draws its sequence, and writers to one stream queue behind each other. So a stream's sequences ascend
+// with its versions, and a higher one is never visible before a lower one. The published body is Event.Payload, byte for byte. Events of
+// one call get ascending sequences in the order of the arguments.
 //
 // # Failures
 //

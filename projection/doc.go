@@ -25,7 +25,7 @@
 //	                                │ fingerprint · move the watermark, if still the owner      │
 //	                                └──────────────────────────────────────────────────────────┘
 //
-// There is no inbox (package inbox) in between: it remembers messages so that none is processed twice, and here the
+// There is no inbox (package inbox) in between: it remembers messages so that none is processed twice. Here the
 // watermark, which moves in the transaction of the effect, does that with one row per stream and no retention.
 //
 // Workers claim as many streams as they have hands free, the longest due first, and take a stream for one batch
@@ -47,7 +47,7 @@
 //   - A watermark moves only under the row's lock, from the value that was read under that lock, and by the owner: the epoch
 //     is compared. It never moves back, but for a Repair with rewrite.
 //   - Two transactions of one stream never overlap, whatever the leases say: the row's lock is held from the first
-//     statement to the commit. Leases say who may begin; they run by the database's clock.
+//     statement to the commit. Leases decide who may begin; they run by the database's clock.
 //   - Strict head of line: nothing of a stream is applied behind an event that was not.
 //   - Audit-only events are passed without being applied, and count as applied. At the end of a stream nobody announces
 //     them; the look for gaps asks for the last event that is to be applied, so they are no gap there either.
@@ -59,19 +59,19 @@
 // min(2^(n-1) s, 5 min) after its nth failure; after the eighth, or at once for an error marked Permanent, it is dead.
 // A dead head is logged when it dies and at every sweep, and counted in outbox_projection_dead_heads; Requeue and
 // RequeueDead give it its attempts back. A panic is an error. A batch that takes longer than Config.LeaseTTL is cut
-// before the event that was being applied, and that event fails if it takes so long alone.
+// before its current event, which fails if it takes so long alone.
 //
 // An error of the database that says nothing about the event (connection, deadlock, serialization, shutdown, disk full)
 // counts no attempt; the stream is tried again. While the database is away, workers ask for work every two seconds at
 // most. While NATS is away the sweep finds the news.
 //
-// A process that dies loses its sessions, so PostgreSQL undoes what it had under way; its streams come up again when their leases run out,
-// or, where the database's clock has stepped back, a lease's time after another process first looked. One that is frozen loses its
-// transaction to idle_in_transaction_session_timeout (LeaseTTL), and when it wakes up its epoch is an old one. An event that kills every
-// process that applies it is not noticed as such: its stream is taken again each time a lease has run out.
+// A process that dies loses its sessions, so PostgreSQL undoes what it had under way; its streams come up again when their leases run out.
+// After the database's clock has stepped back that is a TTL after another process first looked. One that is frozen loses its transaction
+// to idle_in_transaction_session_timeout (LeaseTTL), and when it wakes up its epoch is an old one. An event that kills every process that
+// applies it is not noticed as such: its stream is taken again each time a lease has run out.
 //
-// An Apply that passes over an error of the database, ends the transaction, or takes no notice of the end of its context
-// has failed like one that returned an error.
+// An Apply fails, too, if it passes over an error of the database, ends the transaction, or takes no notice of the end
+// of its context.
 //
 // Detect compares watermarks and fingerprints with the journal and names what is wrong by kind; Repair replays the streams. CheckIntegrity
 // rebuilds everything elsewhere and compares: it also finds rows that Apply would not write today. It cannot know the right one of two

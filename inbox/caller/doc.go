@@ -36,8 +36,8 @@
 // its effects; the call is sent again and answered with the same. Two processes that run a Caller of one name send the same call; one of them
 // finds its row and takes the answer in.
 //
-// A sender's database that was restored from an older copy, or lost its last commits with a failover, gives ids away again, and the receiver
-// would answer with other calls' results. So Run compares with the receiver's last call at its start and when another copy answers, and later
-// with its own last call, and returns ErrForgotten. A person compares both sides: calls that the copy has queued may have been carried out.
-// GoOn sends it under the next generation.
+// A sender's database that was restored from an older copy, or lost commits with a failover, gives ids away again. The receiver would answer
+// with other calls' results. So Run compares with the receiver's last call at its start and when another copy answers, later with its own
+// last call. It returns ErrForgotten. A person compares both sides: calls that the copy has queued may have been carried out. GoOn sends it
+// under the next generation.
 package caller

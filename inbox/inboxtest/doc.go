@@ -4,7 +4,7 @@
 //
 // A Kit delivers messages to a handler the way the world does: once, again, late, with a session that ends between the
 // effect and the commit, with an acknowledgement that is lost. Verify plays a list of messages in each of these ways and
-// compares what the handler leaves behind with what it leaves when nothing goes wrong.
+// compares the handler's effects with those of an undisturbed run.
 //
 //	func TestBalances(t *testing.T) {
 //		inboxtest.Verify(t, inboxtest.Case{

@@ -8,9 +8,9 @@
 //	Proxy ── between workers and servers, so that connections can be cut
 //	Engine ── load, mishaps one after the other, drain, Verdict
 //
-// A [Mishap] is something that can be made to happen. The crew has three ([Crew.KillWorker], [Crew.KillUnmarked], [Crew.FreezeWorker]), the proxy
-// one for each kind of server ([Proxy.Cut]) and two for a worker's network ([Proxy.Hold], [Proxy.Late]), the load one ([Load.Slow]); those of
-// servers are the caller's, who has them. [Engine.Run] strikes by turns:
+// A [Mishap] is something that can be made to happen. The crew has three ([Crew.KillWorker], [Crew.KillUnmarked], [Crew.FreezeWorker]), the
+// proxy one for each kind of server ([Proxy.Cut]) and two for a worker's network ([Proxy.Hold], [Proxy.Late]), the load one ([Load.Slow]);
+// mishaps of servers are the caller's, who has the servers. [Engine.Run] strikes by turns:
 //
 //	whole and quiet ─▶ strike ─▶ over: leases moved, backlog gone (timed) ─▶ mend ─▶ whole and quiet …
 //

@@ -187,7 +187,7 @@ func (p *Proxy) enter(l *link) bool {
 	return true
 }
 
-// join gives a link its server; false: that cannot be reached now.
+// join gives a link its server; false: the server cannot be reached now.
 func (p *Proxy) join(l *link, asked request, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

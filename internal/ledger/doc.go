@@ -36,11 +36,11 @@
 //
 // # Memory
 //
-// Without a ledger the checker keeps one bit per sequence number (in pages of 8 KiB), one small record per stream and a fixed cache of the
-// 65,536 latest identities: ten million events over 100,000 streams take about 20 MB. The bits are bounded at 512 MiB; beyond it the lowest
-// page is forgotten, and a message below that horizon counts as a duplicate when its stream has gone past it. A duplicate's bytes can be
-// compared only while its first copy is in the cache. Two events that claim one sequence look like a duplicate that was altered. With a
-// ledger all of this is exact, at about 150 bytes an event.
+// Without a ledger the checker keeps one bit per sequence number (in pages of 8 KiB), one small record per stream and the 65,536 latest
+// identities: ten million events over 100,000 streams take about 20 MB. The bits are bounded at 512 MiB; beyond it the lowest page is
+// forgotten, and a message below that horizon counts as a duplicate when its stream has gone past it. A duplicate's bytes can be compared
+// only while its first copy is in the cache. Two events that claim one sequence look like a duplicate that was altered. With a ledger all
+// of this is exact, at about 150 bytes an event.
 //
 // # Failures
 //

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Explain records an event of the outside world (a kill, a takeover, an ambiguous acknowledgement) that may have caused the duplicates
-// received from one instant to another, both included. It may be called before or after they are received.
+// Explain records an outside event (a kill, a takeover, an ambiguous acknowledgement) that may have caused the duplicates between two
+// instants, both included. It may be called before or after they are received.
 func (c *Checker) Explain(reason string, from, to time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The histogram is log-linear: every power of two of microseconds is divided into 32 steps, so that a quantile is at most 1/32 (about 3 %)
-// too high, from 1 µs to 12 days, in 9 KiB.
+// The histogram is log-linear: every power of two of microseconds is divided into 32 steps. So a quantile is at most 1/32 (about 3 %) too
+// high, from 1 µs to 12 days, in 9 KiB.
 const (
 	stepBits     = 5
 	steps        = 1 << stepBits

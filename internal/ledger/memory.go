@@ -41,7 +41,7 @@ func newTailMemory() *tailMemory {
 	}
 }
 
-// note remembers the message and returns the state before it. positionPassed says that the stream has gone past the message's sequence; it
+// note remembers the message and returns the state before it. positionPassed, whether the stream has gone past the message's sequence,
 // decides for sequences that the bits have forgotten.
 func (t *tailMemory) note(m *Message, positionPassed bool) prior {
 	var p prior

@@ -9,8 +9,8 @@
 //
 // # Invariants
 //
-//   - Only loopback is listened on. There is no authentication: whoever can open a local socket is trusted,
-//     and no data of other people is in reach.
+//   - Only loopback is listened on. There is no authentication: every local process is trusted, and no data
+//     of other people is in reach.
 //   - When Start returns, every node accepts clients; with three nodes there was a moment at which a meta leader
 //     knew all three and every node had caught up with it. RestartNode promises the same of its node. A later
 //     election under load, say, is up to the cluster.

@@ -7,8 +7,8 @@
 // cluster with initdb when the directory is empty and reuses it otherwise; Stop ends it. A Config without DataDir means a temporary
 // directory that Stop removes. The server keeps its port and its password across Restart, so that a URL given out stays valid.
 //
-// There is no Unix socket: its path is limited to about 100 bytes, which temporary directories
-// exceed, and one kind of address that works for every client, psql included, is easier to reason about.
+// There is no Unix socket: temporary directories exceed the limit of its path, about 100 bytes. One kind
+// of address that works for every client, psql included, is easier to reason about.
 //
 // # Invariants
 //

@@ -1,9 +1,9 @@
 // Package loopback picks TCP ports on 127.0.0.1 for servers that Postrider starts itself.
 //
-// Model: a port comes from a range that lies below the range from which operating systems take the source ports of
-// outgoing connections, and is then probed by listening on it once. A server that is stopped and started again
-// therefore finds its port free, which a port from the ephemeral range cannot promise. Each process goes through
-// blocks of the range, drawn at random, port by port, and listens on the first port of each until it ends.
+// Model: a port lies below the range of operating systems' source ports for outgoing connections, and is probed by
+// listening on it once. A server that is stopped and started again therefore finds its port free, which a port
+// from the ephemeral range cannot promise. Each process goes through blocks of the range, drawn at random, port by
+// port, and listens on the first port of each until it ends.
 //
 // Invariants: no two processes have the same block, as long as there is one for each; none gives a port out twice.
 //

@@ -18,8 +18,8 @@ const Host = "127.0.0.1"
 const (
 	lowestPort  = 20000
 	highestPort = 32000
-	// blockSize ports in a row belong to one process. It listens on the first of them for as long as it runs, so that no
-	// other one gives out a port whose server is only being started again.
+	// blockSize ports in a row belong to one process. It listens on the first of them for life, so that no other process
+	// gives out the port of a server that is being restarted.
 	blockSize = 100
 	blocks    = (highestPort - lowestPort) / blockSize
 	attempts  = 2 * blockSize

@@ -2,9 +2,9 @@
 //
 // # Model
 //
-// nats.go takes a message without payload that has a header Status for an answer of the server: it ends the subscription,
-// or drops the message. Such messages are refused where events are appended and published, but a stream may hold some. Whoever
-// reads a stream asks, where its subscription failed or stands still, whether the next message is one of them, and where the last one lies.
+// nats.go takes a message without payload that has a header Status for an answer of the server: it ends the subscription, or drops the
+// message. Such messages are refused where events are appended and published, but a stream may hold some. A reader whose subscription
+// failed or stands still asks whether the next message is one of them, and for the position of the last one.
 //
 // # Invariants
 //

@@ -35,7 +35,7 @@ type Adoption struct {
 	Pending string `json:"-"`
 	// NoImport leaves the existing rows alone.
 	NoImport bool `json:"-"`
-	// Anew makes events of waiting rows despite an event of the same id and another content, or of another source with the same uuid and
+	// Anew makes events of waiting rows despite an event of their id with another content, or of another source with their uuid and
 	// content. Without it they are refused: nobody can know whether they were published.
 	Anew bool `json:"-"`
 	// Delete removes a row when its event is appended.

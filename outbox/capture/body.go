@@ -161,7 +161,7 @@ func (c *Capture) other(t *table) string {
 		literal(strings.Join(tests, " AND ")) + ", VARIADIC keys) || ' LIMIT 1' INTO other USING OLD;"
 }
 
-// place is the table that a trigger is of, whatever it is called now.
+// place is the trigger's table, whatever its name now.
 func (t *table) place() string {
 	return fmt.Sprintf("coalesce((SELECT a.relid FROM pg_partition_ancestors(TG_RELID) AS a WHERE a.relid = %d), TG_RELID)::regclass", t.oid)
 }

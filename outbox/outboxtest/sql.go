@@ -18,7 +18,7 @@ func (f *Fake) DB(t testing.TB) *sql.DB {
 	return db
 }
 
-// errSecond would be a wait, or a conflict, that a fake does not know.
+// errSecond stands for a wait, or a conflict, which a fake does not know.
 var errSecond = errors.New("outboxtest: a Fake has one transaction at a time: end the other one first")
 
 type connector struct {

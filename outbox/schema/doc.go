@@ -17,14 +17,14 @@
 //
 // # Invariants
 //
-// Any number of processes may migrate one schema at once: a session advisory lock keyed by the schema's name lets one work and the others
-// find nothing left to do. Migrating twice is the same as once. The stored partition count never changes by migrating, and the relation
-// with the events, stream and subjects not while a worker lives, nor the prefix of the control subjects once one has lived. Several schemas in one database do not see each other.
+// Any number of processes may migrate one schema at once: under a session advisory lock keyed by its name one works, the others find nothing
+// to do. Migrating twice equals once. It never changes the stored partition count; nor the relation with the events, stream and subjects
+// while a worker lives; nor the prefix of the control subjects once one has lived. Several schemas in one database do not see each other.
 //
 // # Failures
 //
 // A failed migration is rolled back and leaves the version before it. Errors to branch on: ErrNotMigrated, ErrOutdated, ErrNewer,
-// ErrPartitionMismatch, ErrStreamMismatch, ErrLiving, ErrEvents, ErrControl, ErrServerVersion, ErrUnpublished, ErrCaptured, ErrInUse; each text says what to do. Down removes the events
-// too and therefore refuses while something is unpublished, unless forced. The advisory lock needs a session: migrate past a
-// transaction-pooling proxy.
+// ErrPartitionMismatch, ErrStreamMismatch, ErrLiving, ErrEvents, ErrControl, ErrServerVersion, ErrUnpublished, ErrCaptured, ErrInUse; each
+// text has the cure. Down removes the events too and therefore refuses while something is unpublished, unless forced. The advisory lock needs
+// a session: migrate past a transaction-pooling proxy.
 package schema

@@ -8,7 +8,7 @@ var (
 	ErrNotMigrated = errors.New("outbox schema is not migrated")
 	// ErrOutdated: the tables are older than this binary needs.
 	ErrOutdated = errors.New("outbox schema is outdated")
-	// ErrNewer: the tables were migrated by a newer binary, and say that this one cannot work with them.
+	// ErrNewer: the tables were migrated by a newer binary, and shut this one out.
 	ErrNewer = errors.New("outbox schema is newer than this binary")
 	// ErrPartitionMismatch: another partition count is stored than was asked for.
 	ErrPartitionMismatch = errors.New("partition count does not match the stored one")
@@ -20,7 +20,7 @@ var (
 	ErrEvents = errors.New("events relation was not stored")
 	// ErrControl: Up cannot store that prefix of the control subjects any more.
 	ErrControl = errors.New("control prefix was not stored")
-	// ErrCreators: others may create in the schema, and Config.OthersMayCreate does not say that this is meant.
+	// ErrCreators: others may create in the schema, without Config.OthersMayCreate.
 	ErrCreators = errors.New("others may create in the outbox's schema")
 	// ErrServerVersion: PostgreSQL is older than 14.
 	ErrServerVersion = errors.New("PostgreSQL 14 or newer is required")

@@ -150,8 +150,8 @@ func (m *Migrator) provider(db *sql.DB) (*goose.Provider, error) {
 	return provider, nil
 }
 
-// Down removes everything that Up made except the schema itself: the functions, the tables and with them every event. It returns
-// ErrUnpublished while rows wait to be published, unless Config.Force is set, ErrCaptured while tables append by triggers, and
+// Down removes everything that Up made except the schema itself: the functions, the tables and with them every event. Errors:
+// ErrUnpublished while rows wait to be published, unless Config.Force is set; ErrCaptured while tables append by triggers;
 // ErrInUse while a view or a foreign key needs the events. On a schema that is not migrated it does nothing.
 func (m *Migrator) Down(ctx context.Context) (err error) {
 	db, err := m.open()

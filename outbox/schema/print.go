@@ -19,9 +19,9 @@ const (
 	Down Direction = "down"
 )
 
-// Print writes the SQL that Up or Down would run on an empty or a complete schema, with the schema and the partition count put in, as a
-// script for psql. Each migration is one transaction. The script keeps the version table, so that a database migrated by hand passes Check;
-// unlike Down it does not look for unpublished rows.
+// Print writes, as a script for psql, the SQL that Up or Down would run on an empty or a complete schema, with schema and partition count.
+// Each migration is one transaction. The script keeps the version table, so that a database migrated by hand passes Check; unlike Down it
+// does not look for unpublished rows.
 func (m *Migrator) Print(w io.Writer, direction Direction) error {
 	if direction != Up && direction != Down {
 		return fmt.Errorf("%w: got %q", ErrDirection, string(direction))

@@ -199,7 +199,7 @@ SELECT stream_id, 'failed', applied_version, expected_version, wanted_version, a
  ORDER BY due_at, stream_id LIMIT 1
 
 -- query: Enter
--- Every transaction writes the same text for the same values, whatever the role's settings are, and ends by itself when its
+-- Every transaction writes the same text for the same values under all settings of the role, and ends by itself when its
 -- process is frozen: a lock must not outlive its owner's lease by much.
 SELECT pg_catalog.set_config('search_path', @path, true), pg_catalog.set_config('TimeZone', 'UTC', true),
        pg_catalog.set_config('DateStyle', 'ISO, YMD', true), pg_catalog.set_config('IntervalStyle', 'postgres', true),

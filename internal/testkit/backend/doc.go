@@ -8,5 +8,5 @@
 // server, is skipped on the other with the reason.
 //
 // Failure handling: an unknown value fails the test that asks; it never falls back. A missing Docker engine skips
-// locally and fails where POSTRIDER_REQUIRE_CONTAINERS=1 says that one must be there, as CI does.
+// locally and fails under POSTRIDER_REQUIRE_CONTAINERS=1, as in CI.
 package backend

@@ -5,7 +5,7 @@
 //
 // Run starts one container of an image on the network of the host, where its server listens on a loopback port
 // that the caller chose. Host networking needs neither a bridge nor packet filter rules, which an engine inside a
-// sandbox often cannot have, and gives the server the same address that a private one would have.
+// sandbox often lacks. The server gets the same address as a private one.
 //
 // # Invariants
 //
@@ -14,6 +14,6 @@
 //
 // # Failure handling
 //
-// backend.ErrNoEngine says that no engine answers. A server that does not become ready is reported with the last
-// lines of its log. A test binary that is killed leaves its containers to the one who runs the engine.
+// backend.ErrNoEngine: no engine answers. A server that does not become ready is reported with the last lines of
+// its log. A test binary that is killed leaves its containers to the one who runs the engine.
 package container

@@ -44,6 +44,6 @@
 // A server that cannot be dialled resets the client's connection and is counted. A stream that is not of the protocol, an encrypted one for
 // example, passes unchanged and fails the test. So does a port that somebody else took while it was refused.
 //
-// Limits: COPY through the extended protocol, as no Go driver does it, would miscount PostgreSQL's answers. What the
-// client has sent and the proxy not yet accepted or read counts as not yet there.
+// Limits: COPY through the extended protocol, as no Go driver does it, would miscount PostgreSQL's answers. Bytes
+// that the proxy has not yet accepted or read count as not sent.
 package faultproxy

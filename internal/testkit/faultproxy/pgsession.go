@@ -34,7 +34,7 @@ var errEncrypted = errors.New("it is encrypted: connect with sslmode=disable")
 // pgSession follows one connection to PostgreSQL.
 //
 // The client's Query, Sync and FunctionCall, and the start of the session, are answered by one ReadyForQuery each, in
-// this order. That is how the answer to a commit is found.
+// this order. So the answer to a commit is found.
 type pgSession struct {
 	postgres *Postgres
 	link     *link

@@ -5,8 +5,8 @@ import "go.uber.org/goleak"
 const natsServer = "github.com/nats-io/nats-server/v2/server"
 
 // Known returns the goroutines that nats-server 2.15.2 leaves behind when it shuts down amid atomic batches. The rest of its queue opens up
-// to 50 stores of batches behind the closed ones, and a commit that fails on the closed stream removes none (TestAServerStopsAmidBatches of
-// natstest does it each time).
+// to 50 stores of batches behind the closed ones, and a commit that fails on the closed stream removes none: TestAServerStopsAmidBatches of
+// natstest shows it each time.
 func Known() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreTopFunction(natsServer + ".(*fileStore).flushStreamStateLoop"),

@@ -164,8 +164,8 @@ func createStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 	return js.CreateStream(ctx, config)
 }
 
-// passing reports whether it is worth asking again: a server may still be removing the files of a stream of that name, a cluster holding an
-// election or taking a server for gone that is there again.
+// passing reports whether it is worth asking again: a server may still be removing the files of a stream of that name. A cluster may hold
+// an election, or take a returned server for gone.
 func passing(err error) bool {
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return refused.ErrorCode == codeStoreFailed || refused.ErrorCode == codeNoPeers || refused.Code == http.StatusServiceUnavailable
