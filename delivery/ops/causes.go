@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -71,8 +70,8 @@ func (o *Operator) Causes(ctx context.Context, f Filter, within time.Duration) (
 	c.step = countStep
 	for began := time.Now(); !c.done() && time.Since(began) < within; {
 		stepped := time.Now()
-		if _, err := besides(ctx, o, math.MaxInt64, func(o *Operator, _ unreadable) (any, error) {
-			return nil, o.outbox.Read(ctx, func(tx pgx.Tx) error { return o.causesOf(ctx, tx, c, found, &others) })
+		if err := o.without(ctx, func(o *Operator) error {
+			return o.outbox.Read(ctx, func(tx pgx.Tx) error { return o.causesOf(ctx, tx, c, found, &others) })
 		}); err != nil {
 			return Causes{}, fmt.Errorf("causes: %w", err)
 		}

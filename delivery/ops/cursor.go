@@ -160,13 +160,15 @@ func (o *Operator) count(ctx context.Context, c cursor, most int64, within time.
 			break
 		}
 		stepped := time.Now()
-		if err := o.outbox.Read(ctx, func(tx pgx.Tx) error {
-			list, to, err := o.next(ctx, tx, &c, lookStep)
-			if err == nil {
-				c.place = to
-				t.n += int64(len(list))
-			}
-			return err
+		if err := o.without(ctx, func(o *Operator) error {
+			return o.outbox.Read(ctx, func(tx pgx.Tx) error {
+				list, to, err := o.next(ctx, tx, &c, lookStep)
+				if err == nil {
+					c.place = to
+					t.n += int64(len(list))
+				}
+				return err
+			})
 		}); err != nil {
 			return t, err
 		}

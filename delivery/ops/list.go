@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -90,11 +91,17 @@ func besides[T any](ctx context.Context, o *Operator, after int64, look func(*Op
 		return all, errors.Join(err, failed)
 	}
 	sequences := strings.Trim(fmt.Sprint(slices.Sorted(maps.Keys(broken))), "[]")
-	without, failed := o.of(fmt.Sprintf("(SELECT r.* FROM %s AS r WHERE r.sequence <> ALL ('{%s}'::bigint[]))", o.events, strings.ReplaceAll(sequences, " ", ",")))
+	readable, failed := o.of(fmt.Sprintf("(SELECT r.* FROM %s AS r WHERE r.sequence <> ALL ('{%s}'::bigint[]))", o.events, strings.ReplaceAll(sequences, " ", ",")))
 	if failed != nil {
 		return all, failed
 	}
-	return look(without, broken)
+	return look(readable, broken)
+}
+
+// without does what takes no event that cannot be read for one that is chosen.
+func (o *Operator) without(ctx context.Context, do func(*Operator) error) error {
+	_, err := besides(ctx, o, math.MaxInt64, func(o *Operator, _ unreadable) (any, error) { return nil, do(o) })
+	return err
 }
 
 // spoilt tells whether values were the cause, or what a function of the relation raised.

@@ -339,6 +339,12 @@ func TestAViewMayFailForSomeRows(t *testing.T) {
 	if c, err := op.Causes(t.Context(), ops.Filter{}, time.Second); err != nil || len(c.List) != 2 {
 		t.Errorf("causes %+v, %v", c, err)
 	}
+	c := ops.Command{Selection: ops.Selection{State: ops.Dead, Filter: ops.Filter{Type: "thing.done"}}, Actor: "alice"}
+	for _, c.DryRun = range []bool{true, false} {
+		if changed, err := op.Requeue(t.Context(), c); err != nil || changed.Count != 1 {
+			t.Errorf("requeued %+v, %v", changed, err)
+		}
+	}
 	if f, err := op.Flows(t.Context()); err != nil || f.Sampled != 2 {
 		t.Errorf("flows %+v, %v", f, err)
 	}

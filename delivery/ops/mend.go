@@ -193,19 +193,21 @@ func (o *Operator) chunks(ctx context.Context, c Command, op operation, at *curs
 		var done []changed
 		var held map[int64]held
 		var waiting int64
-		err := o.write(ctx, func(tx pgx.Tx) (err error) {
-			if selected, to, err = o.next(ctx, tx, at, limit); err != nil {
+		err := o.without(ctx, func(o *Operator) error {
+			return o.write(ctx, func(tx pgx.Tx) (err error) {
+				if selected, to, err = o.next(ctx, tx, at, limit); err != nil {
+					return err
+				}
+				if err := o.lock(ctx, tx, at, selected); err != nil || len(selected) == 0 {
+					return err
+				}
+				if c.Selection.State == Scheduled {
+					held, err = o.holdRows(ctx, tx, selected)
+					return err
+				}
+				done, waiting, err = o.change(ctx, tx, c, op, selected)
 				return err
-			}
-			if err := o.lock(ctx, tx, at, selected); err != nil || len(selected) == 0 {
-				return err
-			}
-			if c.Selection.State == Scheduled {
-				held, err = o.holdRows(ctx, tx, selected)
-				return err
-			}
-			done, waiting, err = o.change(ctx, tx, c, op, selected)
-			return err
+			})
 		})
 		if err == nil && len(held) > 0 {
 			done, err = o.settleHeld(ctx, c, op, held)
