@@ -11,6 +11,12 @@
 // one lease. A Publisher gives each message an Outcome; a Store marks the Result. RetryPolicy and FailurePolicy decide what
 // follows a failure.
 //
+// A batch passes fifteen files, from its claim until its rows are gone:
+//
+//	loop/relay ─▶ pgstore/claim ─▶ loop/publish ─▶ pgstore/rehydrate ─▶ shape/hooks
+//	  ─▶ natspub/combine, step, record ─▶ natspub/wire/build, writer, acks
+//	  ─▶ loop/mailbox, state, marker ─▶ pgstore/mark
+//
 // # Invariants
 //
 //   - The rooms know each other by these terms alone: loop imports neither pgstore nor natspub, and they do not import it.
