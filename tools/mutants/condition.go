@@ -105,6 +105,11 @@ func connections() []mutant {
 			edits: []edit{{"delivery/natspub/wire/connect.go", "\t\tnats.IgnoreAuthErrorAbort(),\n", ""}},
 		},
 		{
+			name: "doorbell-refused-again", promise: "P8", breaks: "a doorbell that NATS refuses fills the log",
+			test: command{pkg: "delivery/natspub/wire", run: "^TestARefusedDoorbellIsToldOfOnce$"}, says: "more records tell of the doorbell",
+			edits: []edit{{"delivery/natspub/wire/connect.go", "if !refused[right+bell] {", "if true {"}},
+		},
+		{
 			name: "ended-unseen", promise: "P8", breaks: "a worker ends for good although nothing is known of the stream",
 			test: command{pkg: "delivery/loop", run: "^TestAConfigurationErrorStopsTheRelay$"}, says: "although nobody had seen the stream",
 			edits: []edit{{"delivery/loop/mailbox.go", "r.away(d.unknown)", "r.fatal = cmp.Or(r.fatal, d.answer)"}},

@@ -2,8 +2,10 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"sync"
 
@@ -12,9 +14,8 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Bell is a doorbell over core NATS (ADR 8): a ring reaches everybody who listens on
-// the subject, and is lost when nobody can be reached. Rings that come while
-// one is waiting are one ring. It implements loop.Doorbell.
+// Bell is a doorbell over core NATS (ADR 8): a ring reaches everybody who listens on the subject, and is lost when nobody can be reached.
+// Rings that come while one is waiting are one ring. It implements loop.Doorbell.
 type Bell struct {
 	nc      *nats.Conn
 	subject string
@@ -24,6 +25,17 @@ type Bell struct {
 	mu    sync.Mutex
 	named map[partition.ID]bool
 	every bool
+}
+
+var bellRight = regexp.MustCompile(`for (Subscription|Publish) to "(outbox\.bell\.[^"]*)"`) // see outbox.BellSubject
+
+// refusedBell returns the right that a server's refusal says the user lacks on a doorbell's subject; "": it is of something else.
+// The client names no subscription with it.
+func refusedBell(err error) (right, subject string) {
+	if found := bellRight.FindStringSubmatch(fmt.Sprint(err)); found != nil && errors.Is(err, nats.ErrPermissionViolation) {
+		return map[string]string{"Subscription": "subscribe", "Publish": "publish"}[found[1]], found[2]
+	}
+	return "", ""
 }
 
 // NewBell listens on the subject. Close ends it.
@@ -51,8 +63,7 @@ func (b *Bell) hear(ring *nats.Msg) {
 	}
 }
 
-// Ring rings for every partition; it never waits and never fails loudly: polling
-// finds what a lost ring announced.
+// Ring rings for every partition; it never waits and never fails loudly: polling finds what a lost ring announced.
 func (b *Bell) Ring() { b.RingFor() }
 
 // RingFor rings for some partitions, or for every one if it is given none.
@@ -67,8 +78,7 @@ func (b *Bell) RingFor(named ...partition.ID) {
 // Rung receives after rings.
 func (b *Bell) Rung() <-chan struct{} { return b.rung }
 
-// Heard returns which partitions the rings named since it was asked last; every: one
-// named none, and was for all.
+// Heard returns which partitions the rings named since it was asked last; every: one named none, and was for all.
 func (b *Bell) Heard() (named []partition.ID, every bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,8 +88,7 @@ func (b *Bell) Heard() (named []partition.ID, every bool) {
 	return named, every
 }
 
-// Flush returns when the server knows of the subscription: rings from then on
-// are heard.
+// Flush returns when the server knows of the subscription: rings from then on are heard.
 func (b *Bell) Flush(ctx context.Context) error {
 	if err := b.nc.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("listen to doorbell %s: %w", b.subject, err)

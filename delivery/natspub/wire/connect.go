@@ -14,12 +14,12 @@ import (
 // tellAgain is how often at most the log has why connecting again fails: there are several attempts a second.
 const tellAgain = time.Minute
 
-// Connect dials with the options that order and fencing need: no reconnect
-// buffer, so that a publish which failed cannot be sent later; and reconnecting
-// for ever, also where the login is refused: that of a server that is being set up, or one whose
-// new credentials come late. More options may follow; they are applied last.
+// Connect dials with the options that order and fencing need: no reconnect buffer, so that a publish which failed cannot be sent later; and
+// reconnecting for ever, also where the login is refused: that of a server that is being set up, or one whose new credentials come late.
+// More options may follow; they are applied last.
 func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
-	var told time.Time // when an attempt was told of; callbacks come one after the other
+	var told time.Time           // when an attempt was told of; callbacks come one after the other
+	refused := map[string]bool{} // rights to doorbells that were told of
 	tell := func(err error) {
 		if time.Since(told) >= tellAgain {
 			told = time.Now()
@@ -46,12 +46,21 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 			told = time.Time{}
 			log.Info("reconnected to NATS", "server", nc.ConnectedServerName())
 		}),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if refusesLogin(err) { // with each attempt
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			right, bell := refusedBell(err)
+			switch {
+			case refusesLogin(err): // with each attempt
 				tell(err)
-				return
+			case bell != "": // with each ring, or each time that the connection is made
+				if !refused[right+bell] {
+					refused[right+bell] = true
+					log.Warn("NATS refuses the doorbell: grant this user the right; polls find work meanwhile", "right", right, "subject", bell)
+				}
+			case sub != nil:
+				log.Warn("NATS reported an error", "error", err, "subject", sub.Subject)
+			default:
+				log.Warn("NATS reported an error", "error", err)
 			}
-			log.Warn("NATS reported an error", "error", err)
 		}),
 	}, more...)
 	if !readable(url) {
