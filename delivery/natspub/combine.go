@@ -14,12 +14,10 @@ import (
 	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
-// combiner puts the batches of several partitions into one atomic batch (ADR 22). Each
-// keeps its own record with its own expectation, so each is fenced as if
-// it were alone; together they share what a batch costs the server, which is more
-// than its messages do. The shares of one look at the outbox come together.
-// While flights are in the air, the next ones gather; what does not fit into one is
-// cut, so that flights are full as long as enough waits.
+// combiner puts the batches of several partitions into one atomic batch (ADR 22). Each keeps its own record with its own expectation, so
+// each is fenced as if it were alone; together they share what a batch costs the server, which is more than its messages do. The shares of
+// one look at the outbox come together. While flights are in the air, the next ones gather; what does not fit into one is cut, so that
+// flights are full as long as enough waits.
 type combiner struct {
 	f *Fenced
 
@@ -47,8 +45,7 @@ type shared struct {
 }
 
 const (
-	// batchMessages is the server's limit of messages in a batch, control messages
-	// included.
+	// batchMessages is the server's limit of messages in a batch, control messages included.
 	batchMessages = 1000
 	// fullFlights is how many more flights may be in the air as long as they are full:
 	// the server takes in one batch while it writes another.
@@ -245,18 +242,16 @@ var batchNumbers = func() (numbers [batchMessages][]string) {
 	return numbers
 }()
 
-// suspicion tells a batch that the stream refuses for what is in it from one that
-// was torn by an election or a broken connection: the server answers both as
-// incomplete.
+// suspicion tells a batch that the stream refuses for what is in it from one that was torn by an election or a broken connection: the
+// server answers both as incomplete.
 type suspicion struct {
 	run        *fencedRun
 	incomplete int
 	reconnects uint64
 }
 
-// confirmed notes one more such answer to a batch of so many messages. Several in a row over one connection are
-// enough to halve a batch, which harms nothing. A single message is accused only
-// when the stream stores a control message of the partition each time between.
+// confirmed notes one more such answer to a batch of so many messages. Several in a row over one connection are enough to halve a batch,
+// which harms nothing. A single message is accused only when the stream stores a control message of the partition each time between.
 func (s *suspicion) confirmed(ctx context.Context, messages int) bool {
 	if now := s.run.nc.Stats().Reconnects; now != s.reconnects {
 		s.incomplete, s.reconnects = 0, now
@@ -268,13 +263,9 @@ func (s *suspicion) confirmed(ctx context.Context, messages int) bool {
 	return s.incomplete >= incompleteToSplit
 }
 
-// storesControl writes the partition's record again, under the same expectation
-// as any batch.
+// storesControl writes the partition's record again, under the same expectation as any batch.
 func (r *fencedRun) storesControl(ctx context.Context) bool {
-	ans := r.ask(ctx, r.control(r.subject, record{
-		Kind: kindFence, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(),
-		Kept: r.session.kept, Parts: r.session.parts, Lives: r.session.lives,
-	}, r.session.last))
+	ans := r.ask(ctx, r.next(kindFence, r.attempt(), r.session.kept, r.session.parts))
 	if ans.Err != nil {
 		return false
 	}

@@ -49,11 +49,9 @@ type FencedConfig struct {
 	// InFlight returns how many batches this process begins with in flight, a share of
 	// MaxBatchesTotal; more or less of them as the stream admits. Defaults to 8.
 	InFlight func() int
-	// Flights is how many batches with parts of several partitions are in flight at
-	// once whatever they hold; while they are, the next parts gather, and one more
-	// batch is sent when it is full. A stream of one server stores batches one behind
-	// the other, so more than 1, the default, only makes them smaller; a replicated
-	// stream takes 3.
+	// Flights is how many batches with parts of several partitions are in flight at once whatever they hold; while they are, the next parts
+	// gather, and one more batch is sent when it is full. A stream of one server stores batches one behind the other, so more than 1, the
+	// default, only makes them smaller; a replicated stream takes 3.
 	Flights int
 	// Found comes from EnsureFenced. Until Extent is asked it says what the stream takes; nil: no batches.
 	Found *jetstream.StreamInfo
@@ -160,10 +158,9 @@ func (f *Fenced) look(info jetstream.StreamInfo) delivery.Extent {
 // steps: without batches the next message of a partition is sent when the one before was acknowledged.
 func (f *Fenced) steps() bool { return !f.seen.batches.Load() }
 
-// Take implements delivery.Publisher: it reads the partition's last record and
-// writes a copy of it under the lease's epoch, on condition that it is still the
-// last. When that write was acknowledged, no batch of an earlier owner, and no
-// earlier batch of this one, can be stored any more; reading alone proves nothing.
+// Take implements delivery.Publisher: it reads the partition's last record and writes a copy of it under the lease's epoch, on condition
+// that it is still the last. When that write was acknowledged, no batch of an earlier owner, and no earlier batch of this one, can be
+// stored any more; reading alone proves nothing.
 func (f *Fenced) Take(ctx context.Context, l *lease.Lease, known delivery.Known) (delivery.Standing, error) {
 	t := takeover{Fenced: f, lease: l, known: known, subject: f.cfg.Control.Subject(l.Partition), written: map[string]bool{}}
 	var err error
@@ -292,8 +289,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// control is a control message that is stored only behind the one at that
-// position.
+// control is a control message that is stored only behind the one at that position.
 func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
 	header := nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(expected, 10)}}
 	if f.seen.keep.Load() {

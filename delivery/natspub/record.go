@@ -26,21 +26,18 @@ const (
 // recordVersion is raised when a record cannot be read by older releases. In version 1 a watermark closed a batch; 2 added announcements, 3 batches.
 const recordVersion = 3
 
-// record is the body of a control message. The last one of a partition says who
-// owns it and what its last batch put into the stream.
+// record is the body of a control message. The last one of a partition says who owns it and what its last batch put into the stream.
 type record struct {
 	Version int       `json:"v"`
 	Kind    string    `json:"kind"`
 	Epoch   int64     `json:"epoch"`
 	Owner   uuid.UUID `json:"owner"`
-	// Batch counts the owner's batches under this epoch; a fence carries over the
-	// number of the record that it replaces.
+	// Batch counts the owner's batches under this epoch; a fence carries over the number of the record that it replaces.
 	Batch uint64 `json:"batch"`
 	// Attempt is unique for each message that was sent.
 	Attempt string `json:"attempt"`
-	// Kept, in a fence, is where the last watermark was found. A fence on a fence
-	// carries it over: until the owner has published, what it found may not be
-	// settled.
+	// Kept, in a fence, is where the last watermark was found. A fence on a fence carries it over: until the owner has published, what it
+	// found may not be settled.
 	Kept   uint64 `json:"kept,omitempty"`
 	Events int    `json:"events"`
 	Parts  []part `json:"parts,omitempty"`
@@ -72,8 +69,7 @@ type part struct {
 	Batch bool `json:"batch,omitempty"`
 	// After, in a copy, is where these messages were announced: each of them may lie behind it.
 	After uint64 `json:"after,omitempty"`
-	// Sequences are the first global sequence and the differences from one to the
-	// next.
+	// Sequences are the first global sequence and the differences from one to the next.
 	Sequences []int64 `json:"sequences"`
 	// Generations is nil when all are 0.
 	Generations []int `json:"generations,omitempty"`
@@ -83,8 +79,7 @@ type part struct {
 	Identities []byte `json:"identities"`
 }
 
-// partOf describes the messages of those indices, which lie one behind the other in
-// the stream, or will.
+// partOf describes the messages of those indices, which lie one behind the other in the stream, or will.
 func partOf(messages []delivery.Message, indices []int) part {
 	p := part{Sequences: make([]int64, len(indices)), Identities: make([]byte, 0, 8*len(indices))}
 	before := int64(0)
@@ -102,8 +97,7 @@ func partOf(messages []delivery.Message, indices []int) part {
 	return p
 }
 
-// delivered lists what the record says the stream holds; the record itself lies
-// at that position.
+// delivered lists what the record says the stream holds; the record itself lies at that position.
 func (r record) delivered(at uint64) []delivery.Delivered {
 	return delivered(r.located(at))
 }
@@ -141,8 +135,7 @@ func (p part) upTo(n uint64) part {
 	return p
 }
 
-// located are the parts with their positions, as a copy of the record that lies
-// elsewhere needs them.
+// located are the parts with their positions, as a copy of the record that lies elsewhere needs them.
 func (r record) located(at uint64) []part {
 	parts := make([]part, len(r.Parts))
 	for i, p := range r.Parts {
@@ -225,8 +218,7 @@ func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
 	return kept, err
 }
 
-// lastRecord reads the last record on a control subject: where it lies, and where the
-// last watermark does, or the last batch ends.
+// lastRecord reads the last record on a control subject: where it lies, and where the last watermark does, or the last batch ends.
 func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, at, kept uint64, err error) {
 	m, err := f.api.Last(ctx, subject)
 	at = m.Sequence

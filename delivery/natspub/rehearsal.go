@@ -30,8 +30,7 @@ type Rehearsal struct {
 	log   *slog.Logger
 }
 
-// NewRehearsal returns a publisher that publishes nothing. Each message is logged
-// at level debug.
+// NewRehearsal returns a publisher that publishes nothing. Each message is logged at level debug.
 func NewRehearsal(nc *nats.Conn, cfg RehearsalConfig, log *slog.Logger) (*Rehearsal, error) {
 	build, err := wire.NewBuilder(cfg.Shape)
 	if err != nil {

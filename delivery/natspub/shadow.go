@@ -118,10 +118,9 @@ const (
 	askedRounds = 64
 )
 
-// Stored returns what the stream holds under the prefix behind that position, by
-// the events' sequences: messages of that generation alone, as other replays may
-// have used the same prefix. It looks at some 4,000 messages and returns the last one's
-// position; 0: nothing is behind them.
+// Stored returns what the stream holds under the prefix behind that position, by the events' sequences: messages of that generation alone,
+// as other replays may have used the same prefix. It looks at some 4,000 messages and returns the last one's position; 0: nothing is behind
+// them.
 func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error) {
 	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
 	ask, cancel := context.WithTimeout(ctx, wire.DefaultAckTimeout)

@@ -95,9 +95,7 @@ func (r *fencedRun) announced(ctx context.Context, indices []int) {
 // record writes a record behind the partition's last one, and returns where it lies.
 func (r *fencedRun) record(ctx context.Context, kind string, parts []part) (at uint64, ok bool) {
 	denied := r.nc.LastError()
-	ans := r.ask(ctx, r.control(r.subject, record{
-		Kind: kind, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: r.attempt(), Parts: parts, Lives: r.session.lives,
-	}, r.session.last))
+	ans := r.ask(ctx, r.next(kind, r.attempt(), 0, parts))
 	switch {
 	case ans.Err != nil && kind == kindAnnouncement && (wire.Refusal(ans.Err) == wire.CodeStreamFull || wire.NoRoom(wire.Refusal(ans.Err))):
 		r.give(false, ans.Err) // nothing was stored

@@ -14,9 +14,8 @@ import (
 	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
-// Publish implements delivery.Publisher: one atomic batch of each partition, which the
-// others' may share, or several when parts of it are refused; or message by message. What does
-// not fit into one batch is left for the next call.
+// Publish implements delivery.Publisher: one atomic batch of each partition, which the others' may share, or several when parts of it are
+// refused; or message by message. What does not fit into one batch is left for the next call.
 func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
 	runs, sends := make([]*fencedRun, len(look)), make([][]int, len(look))
 	messages, ofOne, tight := 0, 0, false
@@ -81,8 +80,7 @@ type fencedRun struct {
 	named    part           // by the record of the last attempt
 }
 
-// prepare chooses the messages to send and fails those that can never be stored.
-// It returns their indices.
+// prepare chooses the messages to send and fails those that can never be stored. It returns their indices.
 func (r *fencedRun) prepare() []int {
 	most := r.roomForRecord(eachRecord)
 	send := make([]int, 0, min(len(r.batch.Messages), most))
@@ -122,8 +120,7 @@ func (r *fencedRun) waits(i int) bool {
 	return false
 }
 
-// refuse gives a message that failed by its own fault its outcome, and those that
-// must not pass it theirs.
+// refuse gives a message that failed by its own fault its outcome, and those that must not pass it theirs.
 func (r *fencedRun) refuse(i int, o delivery.Outcome) {
 	r.outcomes[i] = o
 	stream := r.batch.Messages[i].Stream
@@ -151,9 +148,8 @@ const (
 	given           // up: the run has failed
 )
 
-// step stores the messages of those indices in as many batches as it takes. When
-// the stream keeps refusing one for what is in it, it is halved until the message is
-// found that it refuses.
+// step stores the messages of those indices in as many batches as it takes. When the stream keeps refusing one for what is in it, it is
+// halved until the message is found that it refuses.
 func (r *fencedRun) step(ctx context.Context, indices []int) {
 	for len(indices) > 0 {
 		sent, v, err := r.store(ctx, indices)
@@ -181,11 +177,9 @@ func (r *fencedRun) sendable(indices []int) []int {
 	return list
 }
 
-// store sends one batch, of the messages of those indices or of the first ones,
-// until it has a definite answer, and returns which were sent. Every attempt holds
-// the same messages and expects the same last record, so at most one of them can be
-// stored. The first one goes together with what other partitions are about to send,
-// the others by themselves.
+// store sends one batch, of the messages of those indices or of the first ones, until it has a definite answer, and returns which were
+// sent. Every attempt holds the same messages and expects the same last record, so at most one of them can be stored. The first one goes
+// together with what other partitions are about to send, the others by themselves.
 func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v verdict, err error) {
 	s := r.first
 	if r.first = nil; s == nil {
@@ -288,12 +282,10 @@ func (r *fencedRun) unfit(ctx context.Context) bool {
 	return true
 }
 
-// denied returns a refusal of permission that came since the last error was
-// looked at.
+// denied returns a refusal of permission that came since the last error was looked at.
 func (r *fencedRun) denied(before error) error { return wire.Permission(r.nc, before, "") }
 
-// goesOn tells whether anything may be sent: a handover does not wait for what was never
-// sent, that is the heir's.
+// goesOn tells whether anything may be sent: a handover does not wait for what was never sent, that is the heir's.
 func (r *fencedRun) goesOn() bool { return r.batch.Lease.Valid() && !r.batch.Lease.Draining() }
 
 // share is the first attempt at a batch of those messages.
@@ -320,9 +312,14 @@ func (r *fencedRun) again(ctx context.Context, indices []int) shared {
 // begins is the record that begins a batch of those messages. It comes first, so that it lies there whatever a server stores of a batch.
 func (r *fencedRun) begins(indices []int, id string) *nats.Msg {
 	r.named = partOf(r.batch.Messages, indices)
+	return r.next(kindBatch, id, 0, []part{r.named})
+}
+
+// next is a record of the run's owner that is stored only behind the partition's last one.
+func (r *fencedRun) next(kind, attempt string, kept uint64, parts []part) *nats.Msg {
 	return r.control(r.subject, record{
-		Kind: kindBatch, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: id,
-		Parts: []part{r.named}, Lives: r.session.lives,
+		Kind: kind, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: attempt,
+		Kept: kept, Parts: parts, Lives: r.session.lives,
 	}, r.session.last)
 }
 

@@ -30,7 +30,7 @@ const stuckTransforms = 16
 type Shaper struct {
 	transforms []Transform
 	timeout    time.Duration // of the transforms of one message
-	maxPayload int64
+	own        Readable      // whatever the broker takes
 	large      chan struct{} // holds an entry while a large payload is transformed: it is in memory several times
 	grow       int64         // how many bytes the transforms may add to a batch
 	log        *slog.Logger
@@ -51,8 +51,9 @@ type Config struct {
 // New returns a Shaper. It calls returned when a transform returns that had run past its time.
 func New(cfg Config, returned func()) *Shaper {
 	return &Shaper{
-		transforms: cfg.Transforms, timeout: cfg.Timeout, maxPayload: cfg.MaxPayload, grow: cfg.Grow,
+		transforms: cfg.Transforms, timeout: cfg.Timeout, grow: cfg.Grow,
 		log: cfg.Logger, returned: returned, large: make(chan struct{}, 1),
+		own: Readable{cfg.MaxPayload, fmt.Sprintf("the relay reads at most %d (outbox_settings.max_payload_bytes raises it)", cfg.MaxPayload)},
 	}
 }
 
@@ -65,17 +66,12 @@ type Readable struct {
 	Limit string
 }
 
-func (s *Shaper) most() Readable {
-	return Readable{s.maxPayload, fmt.Sprintf("the relay reads at most %d (outbox_settings.max_payload_bytes raises it)", s.maxPayload)}
-}
-
 // Largest bounds a payload. The broker's own limit bounds it too, unless a transform may make it shorter.
 func (s *Shaper) Largest(can delivery.Capabilities) Readable {
-	most := s.most()
-	if len(s.transforms) == 0 && can.Largest > 0 && can.Largest < most.Bytes {
+	if len(s.transforms) == 0 && can.Largest > 0 && can.Largest < s.own.Bytes {
 		return Readable{can.Largest, can.Limit}
 	}
-	return most
+	return s.own
 }
 
 // Hooks are the transforms at work on one batch, one message at a time, on a goroutine that can be left behind.
@@ -259,7 +255,7 @@ func (h *Hooks) transform(m delivery.Message) (changed delivery.Message, o *deli
 	case errors.Is(err, ErrTransformTime):
 		return m, &delivery.Outcome{Kind: delivery.Retry, Err: err}, true
 	case err == nil:
-		err = d.check(before, h.maxPayload)
+		err = d.check(before, h.own.Bytes)
 	}
 	if err != nil {
 		if p := (*panicError)(nil); errors.As(err, &p) {

@@ -25,7 +25,7 @@ func TestLargePayloadsAreTransformedOneAtATime(t *testing.T) {
 		}},
 	}, func() { returned <- struct{}{} })
 	shape := func(stream string, size int) (delivery.Message, *delivery.Outcome) {
-		h := s.Start(t.Context(), s.most(), func() bool { return false })
+		h := s.Start(t.Context(), s.own, func() bool { return false })
 		defer h.End()
 		m := delivery.Message{Pointer: delivery.Pointer{Stream: stream}, Event: &delivery.Event{Type: "t", Payload: make([]byte, size), Size: int64(size)}}
 		sent, o, _ := h.Shape(&m)

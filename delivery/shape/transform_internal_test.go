@@ -18,7 +18,7 @@ func BenchmarkTransform(b *testing.B) {
 		Transforms: []Transform{func(context.Context, *Draft) error { return nil }}, Timeout: time.Second, MaxPayload: 8 << 20, Grow: 16 << 20,
 		Logger: slog.New(slog.DiscardHandler),
 	}, func() {})
-	h := s.Start(b.Context(), s.most(), func() bool { return false })
+	h := s.Start(b.Context(), s.own, func() bool { return false })
 	defer h.End()
 	m := delivery.Message{
 		Pointer: delivery.Pointer{Sequence: 1, Stream: "s", Topic: "t"},

@@ -26,7 +26,7 @@ func monitor() []mutant {
 		{
 			name: "too-large-is-read", promise: "P6", breaks: "events that the broker can never take are read into memory",
 			test: command{pkg: "delivery/loop", run: "^TestWhatTheBrokerCannotTakeIsNotRead$"}, says: "the reason is",
-			edits: []edit{{"delivery/shape/hooks.go", "can.Largest > 0 && can.Largest < most.Bytes", "can.Largest < 0"}},
+			edits: []edit{{"delivery/shape/hooks.go", "can.Largest > 0 && can.Largest < s.own.Bytes", "can.Largest < 0"}},
 		},
 		{
 			name: "large-side-by-side", promise: "P6", breaks: "large payloads are transformed side by side, each several times in memory",

@@ -38,8 +38,7 @@ func NewStreamReader(nc *nats.Conn, apiPrefix, stream string, subject wire.Subje
 	return &StreamReader{js: js, api: wire.NewStreamAPI(nc, apiPrefix, stream, wire.DefaultAckTimeout), stream: stream, filter: subject.Filter()}, nil
 }
 
-// readTimeout bounds each call of the JetStream API, and how long a reader hears
-// nothing before it begins again.
+// readTimeout bounds each call of the JetStream API, and how long a reader hears nothing before it begins again.
 const readTimeout = 5 * time.Second
 
 // Extent returns where the stream begins and ends, and since when it exists.
@@ -148,8 +147,7 @@ func LastOf(ctx context.Context, js jetstream.JetStream, stream, filter string) 
 	return unseen.Last(ctx, js, stream, filter)
 }
 
-// read reads from a position on until the end, or until nothing comes any more,
-// and returns the position to go on from.
+// read reads from a position on until the end, or until nothing comes any more, and returns the position to go on from.
 func (r *StreamReader) read(ctx context.Context, from, end uint64, fn func([]gaps.StoredMessage) error) (next uint64, err error) {
 	consumer, err := r.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, HeadersOnly: true,

@@ -23,8 +23,7 @@ import (
 // Defaults of the stream.
 const (
 	DefaultStream = "EVENTS"
-	// DefaultControlPrefix begins the subjects of control messages; a consumer
-	// that filters the events' subjects never sees them.
+	// DefaultControlPrefix begins the subjects of control messages; a consumer that filters the events' subjects never sees them.
 	DefaultControlPrefix = "outbox.fence"
 	bells                = "outbox.bell.>" // see outbox.BellSubject
 )
@@ -48,8 +47,7 @@ func (c Control) Base() string {
 	return fmt.Sprintf("%s.%x.", cmp.Or(c.Prefix, DefaultControlPrefix), c.Outbox[:6])
 }
 
-// StreamConfig says which stream is published to, and how it is created when
-// that is asked for.
+// StreamConfig says which stream is published to, and how it is created when that is asked for.
 type StreamConfig struct {
 	// Name of the stream. Defaults to EVENTS.
 	Name string
@@ -60,8 +58,7 @@ type StreamConfig struct {
 	Subject wire.Subject
 	// Control says where control messages go, which a stream that is made captures, too.
 	Control Control
-	// Create makes the stream when it is missing; an existing one is never
-	// changed.
+	// Create makes the stream when it is missing; an existing one is never changed.
 	Create bool
 	// Replicas is 1, 3 or 5. Defaults to 1.
 	Replicas int

@@ -21,8 +21,7 @@ type Answer struct {
 	Err       error  // an APIError, the client's, or the cause that ended the wait
 }
 
-// Answers matches acknowledgements to messages: one subscription for all, the
-// last token of the reply subject names the message.
+// Answers matches acknowledgements to messages: one subscription for all, the last token of the reply subject names the message.
 type Answers struct {
 	nc       *nats.Conn
 	patience *patience

@@ -14,9 +14,8 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// StreamAPI asks the leader of one stream. Its errors wrap delivery.ErrOutage where nothing else is said. The library's own read of a last message is
-// not used: where a stream allows direct gets it may be answered by a follower
-// that lags behind.
+// StreamAPI asks the leader of one stream. Its errors wrap delivery.ErrOutage where nothing else is said. The library's own read of a last
+// message is not used: where a stream allows direct gets it may be answered by a follower that lags behind.
 type StreamAPI struct {
 	nc             *nats.Conn
 	prefix, stream string
@@ -171,8 +170,7 @@ func (a StreamAPI) request(ctx context.Context, operation string, body, reply an
 	return nil
 }
 
-// refused classes what the API says no to. A stream that is missing now was there
-// at the start: it may come back, so it is an outage.
+// refused classes what the API says no to. A stream that is missing now was there at the start: it may come back, so it is an outage.
 func (a StreamAPI) refused(e *APIError) error {
 	return fmt.Errorf("%w: stream %s: %w", delivery.ErrOutage, a.stream, e)
 }

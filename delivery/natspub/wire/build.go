@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
@@ -51,6 +52,7 @@ type Builder struct {
 
 	attributes *attributes // nil without CloudEvents
 	large      *oneAtATime
+	last       *atomic.Pointer[capabilities]
 }
 
 // NewBuilder refuses a shape that is invalid; the error wraps ErrConfig.
@@ -62,7 +64,7 @@ func NewBuilder(shape Shape) (Builder, error) {
 	if err != nil {
 		return Builder{}, err
 	}
-	b := Builder{Shape: shape, large: &oneAtATime{}}
+	b := Builder{Shape: shape, large: &oneAtATime{}, last: &atomic.Pointer[capabilities]{}}
 	if shape.Headers.CloudEvents != nil {
 		b.attributes = shape.Headers.CloudEvents.attributes()
 	}

@@ -115,8 +115,7 @@ func IsConfiguration(err error) bool {
 	return false
 }
 
-// Reason classes what a publisher reports; "": it is not the broker's. It is a
-// condition.Judge.
+// Reason classes what a publisher reports; "": it is not the broker's. It is a condition.Judge.
 func Reason(err error) condition.Reason {
 	code := Refusal(err)
 	switch {
@@ -140,8 +139,7 @@ func Reason(err error) condition.Reason {
 	return ""
 }
 
-// ErrNotConnected is what the client says of everything that is sent while it looks
-// for a server.
+// ErrNotConnected is what the client says of everything that is sent while it looks for a server.
 var ErrNotConnected = errors.New("not connected to NATS")
 
 // Plainly puts the client's words for a missing connection into plain ones: without

@@ -134,13 +134,11 @@ func (h Headers) Check(e *delivery.Event) error {
 	return nil
 }
 
-// traceLimit is the longest trace context that is passed on, in bytes; the outbox
-// stores no longer one.
+// traceLimit is the longest trace context that is passed on, in bytes; the outbox stores no longer one.
 const traceLimit = 1024
 
-// traceable tells whether a stored trace context can be passed on as it is. An
-// events relation of another's making may hold anything; a trace is not worth the
-// message.
+// traceable tells whether a stored trace context can be passed on as it is. An events relation of another's making may hold anything; a
+// trace is not worth the message.
 func traceable(value string) bool {
 	return value != "" && len(value) <= traceLimit && message.EncodeHeader(value) == value
 }

@@ -55,8 +55,21 @@ func (b Builder) copies() int {
 	return 0
 }
 
-// Capabilities are those of a publisher of such messages to a stream that takes so many bytes at most; 0: any.
+// capabilities are those under the limits of server and stream, in bytes.
+type capabilities struct {
+	server int64
+	stream int
+	can    delivery.Capabilities
+}
+
+// Capabilities are those of a publisher of such messages to a stream that takes so many bytes at most; 0: any. The text of the
+// limit is made when a limit changes: the relay asks with each batch.
 func (b Builder) Capabilities(nc *nats.Conn, most int, stream string) delivery.Capabilities {
-	largest, limit := b.largest(nc.MaxPayload(), most, stream)
-	return delivery.Capabilities{Largest: largest, Limit: limit, Copies: b.copies()}
+	server, last := nc.MaxPayload(), b.last.Load()
+	if last == nil || last.server != server || last.stream != most {
+		largest, limit := b.largest(server, most, stream)
+		last = &capabilities{server, most, delivery.Capabilities{Largest: largest, Limit: limit, Copies: b.copies()}}
+		b.last.Store(last)
+	}
+	return last.can
 }

@@ -14,9 +14,8 @@ import (
 // DefaultSubject is the template of a publisher that was given none.
 const DefaultSubject = "events.{topic}.{type}"
 
-// tokenLimit is the longest token that is taken from data as it is, in bytes.
-// A longer one keeps its beginning and ends in a hash of the whole; with it a
-// subject of six tokens stays within the server's control line of 4096 bytes.
+// tokenLimit is the longest token that is taken from data as it is, in bytes. A longer one keeps its beginning and ends in a hash of the
+// whole; with it a subject of six tokens stays within the server's control line of 4096 bytes.
 const tokenLimit = 255
 
 // Subject is a parsed template.
@@ -36,9 +35,8 @@ var (
 	subjectLiteral = regexp.MustCompile(`^[A-Za-z0-9_\-.]*$`)
 )
 
-// ParseSubject reads a template such as "events.{topic}.{type}". The fields are
-// {topic}, {type}, {partition}, {stream} and {tenant}; each must be a whole
-// token. Wildcards, spaces and empty tokens are refused.
+// ParseSubject reads a template such as "events.{topic}.{type}". The fields are {topic}, {type}, {partition}, {stream} and {tenant}; each
+// must be a whole token. Wildcards, spaces and empty tokens are refused.
 func ParseSubject(template string) (Subject, error) {
 	refuse := func(why string) (Subject, error) {
 		return Subject{}, fmt.Errorf("%w: --subject %q: %s", ErrConfig, template, why)

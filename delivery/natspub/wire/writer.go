@@ -15,13 +15,11 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// Writer makes one message after the other in the same memory. What message returns
-// is valid until the next call; it is for one goroutine.
+// Writer makes one message after the other in the same memory. What message returns is valid until the next call; it is for one goroutine.
 type Writer struct {
 	build Builder
 	msg   nats.Msg
-	// values holds a header's value where its slice in msg.Header points; optional
-	// are the names to take away again.
+	// values holds a header's value where its slice in msg.Header points; optional are the names to take away again.
 	values   [mostHeaders][1]string
 	used     int
 	optional []string
@@ -128,8 +126,7 @@ func (w *Writer) Message(m delivery.Message, b Content) *nats.Msg {
 	return &w.msg
 }
 
-// MessageID is the event's UUID, with the generation behind it when a requeue or
-// replay raised it.
+// MessageID is the event's UUID, with the generation behind it when a requeue or replay raised it.
 func (w *Writer) MessageID(m delivery.Message) string {
 	if m.Generation == 0 {
 		return *w.fixed[0]
