@@ -88,7 +88,7 @@ func TestARefusedDoorbellIsToldOfOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	const cured = "grant this user the right; polls find work meanwhile"
-	if n := log.await(t, "right=subscribe subject=outbox.bell.test", cured); n != 1 {
+	if n := log.await(t, "missing=subscribe subject=outbox.bell.test", cured); n != 1 {
 		t.Errorf("%d records tell that nobody may listen, want 1", n)
 	}
 	if err := nc.ForceReconnect(); err != nil {
