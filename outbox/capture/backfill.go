@@ -23,6 +23,8 @@ type backfilled struct {
 	Read  int64    `json:"read"`
 	Told  int64    `json:"told"`
 	Done  bool     `json:"done"`
+	// Order is the types and collations of the key: rows are in another order with others.
+	Order []uint32 `json:"order,omitempty"`
 }
 
 // page bounds the rows of a transaction, whose writers wait for it.
@@ -128,6 +130,18 @@ func (s *Store) backfillPage(ctx context.Context, tx pgx.Tx, asked string, alone
 	if err != nil {
 		return filled, 0, err
 	}
+	var order []uint32
+	for _, key := range c.Key {
+		column, _ := t.column(key)
+		order = append(order, column.TypeID, column.Collation)
+	}
+	if len(c.Key) < trigger.keys {
+		return filled, 0, refuse("--backfill: a column of the key of %s was dropped, so that no row is told by it: --key names others, with --replace --yes, and begins anew", t)
+	}
+	if filled.Order != nil && !slices.Equal(filled.Order, order) {
+		filled.After = nil // what was told has its event, and is passed over
+	}
+	filled.Order = order
 	keys, rows, err := t.next(ctx, tx, c, trigger.note.Table, filled.After, alone)
 	if err != nil {
 		return filled, 0, hidden(t, err)

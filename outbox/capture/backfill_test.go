@@ -289,3 +289,42 @@ func TestACaptureOutlastsTheLimitOfStatements(t *testing.T) {
 		t.Errorf("%d events, want 2", n)
 	}
 }
+
+// A key that becomes another amid a backfill costs no row: it goes on, or says what to do.
+func TestAKeyChangesAmidABackfill(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		alters string
+		again  capture.Capture
+		cure   string
+	}{
+		"NULL":          {`ALTER TABLE c ALTER k DROP NOT NULL; UPDATE c SET k = NULL WHERE k = 700; INSERT INTO c VALUES (NULL, 0)`, capture.Capture{}, ""},
+		"another name":  {`ALTER TABLE c RENAME k TO "K 2"; ALTER TABLE c RENAME n TO k`, capture.Capture{}, ""},
+		"another type":  {`ALTER TABLE c ALTER k TYPE text USING lpad(k::text, 9, '0')`, capture.Capture{}, ""},
+		"dropped":       {`ALTER TABLE c DROP COLUMN k, ADD PRIMARY KEY (n)`, capture.Capture{Table: "c", Key: []string{"n"}}, "--key"},
+		"another table": {`ALTER TABLE c RENAME TO d`, capture.Capture{Table: "d"}, "--table"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.run(t, `CREATE TABLE c (k int NOT NULL UNIQUE, n int)`, `INSERT INTO c SELECT i, i FROM generate_series(1, 1000) AS i`)
+			pages := 0
+			o := capture.Options{Backfill: true, Progress: func(int64, int64) {
+				if pages++; pages == 2 {
+					l.run(t, c.alters)
+				}
+			}}
+			_, err := l.Capture(t.Context(), capture.Capture{Table: "c", Key: []string{"k"}}, o)
+			if c.cure != "" {
+				wantRefused(t, err, c.cure)
+				_, err = l.Capture(t.Context(), c.again, capture.Options{Backfill: true, Replace: true, Confirmed: true})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			if n := one[int](t, l, `SELECT count(DISTINCT coalesce(convert_from(payload, 'UTF8')::jsonb #>> '{new,n}', convert_from(payload, 'UTF8')::jsonb #>> '{new,k}')) FROM events WHERE event_type <> 'c.deleted'`); n < 1000 {
+				t.Errorf("%d rows are told of 1000", n)
+			}
+		})
+	}
+}

@@ -43,6 +43,8 @@ type column struct {
 	// Number is its place in the table, whatever its name.
 	Number int16
 	TypeID uint32
+	// Collation of its values, 0 for none.
+	Collation uint32
 	// Operators is the schema of the operators of the primary key.
 	Operators string
 	// part is the key of a JSON column whose value is meant, "" for the column.

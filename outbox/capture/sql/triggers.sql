@@ -116,7 +116,7 @@ SELECT c.oid, n.nspname::text, c.relname::text, c.relowner::regrole::text, c.rel
 -- operators that compare such a key.
 SELECT a.attname::text, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), -1), a.attnotnull,
        coalesce(array_position(k.conkey, a.attnum), 0),
-       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum, a.atttypid,
+       a.attidentity <> '' OR coalesce(pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false), a.attnum, a.atttypid, a.attcollation,
        coalesce((SELECT n.nspname::text
                    FROM pg_index AS i
                    JOIN pg_opclass AS c ON c.oid = i.indclass[array_position(k.conkey, a.attnum) - 1]
