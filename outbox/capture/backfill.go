@@ -130,11 +130,7 @@ func (s *Store) backfillPage(ctx context.Context, tx pgx.Tx, asked string, alone
 	if err != nil {
 		return filled, 0, err
 	}
-	var order []uint32
-	for _, key := range c.Key {
-		column, _ := t.column(key)
-		order = append(order, column.TypeID, column.Collation)
-	}
+	order := t.order(c.Key)
 	if len(c.Key) < trigger.keys {
 		return filled, 0, refuse("--backfill: a column of the key of %s was dropped, so that no row is told by it: --key names others, with --replace --yes, and begins anew", t)
 	}
@@ -179,6 +175,15 @@ func (s *Store) backfillPage(ctx context.Context, tx pgx.Tx, asked string, alone
 	}
 	_, err = tx.Exec(ctx, "COMMENT ON FUNCTION "+trigger.function.quoted()+"() IS "+literal(comment))
 	return filled, read, err
+}
+
+// order names the types and collations by which keys are in order.
+func (t *table) order(keys []string) (order []uint32) {
+	for _, key := range keys {
+		column, _ := t.column(key)
+		order = append(order, column.TypeID, column.Collation)
+	}
+	return order
 }
 
 // next returns the next keys, and locks and returns those rows that nobody else has locked.
