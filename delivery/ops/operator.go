@@ -92,13 +92,13 @@ func (o *Operator) of(events string) (*Operator, error) {
 	return o, nil
 }
 
-// Renew looks at the events relation's columns again. It returns o where they are the same.
+// Renew looks at the events relation's columns again. It returns o where they are the same, or the database is away.
 func (o *Operator) Renew(ctx context.Context) (*Operator, error) {
 	renewed, err := o.again(ctx)
-	if err == nil && reflect.DeepEqual(renewed.sql, o.sql) {
-		return o, nil
+	if err != nil || reflect.DeepEqual(renewed.sql, o.sql) {
+		return o, err
 	}
-	return renewed, err
+	return renewed, nil
 }
 
 // Now is the time by the database's clock.

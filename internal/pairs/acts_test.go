@@ -209,6 +209,7 @@ func replayed(s *stage, _ int) act {
 	return act{
 		begin: func(t *testing.T) {
 			t.Helper()
+			s.WaitCount(t, 1, `SELECT (count(*) > 0)::int FROM outbox_messages WHERE state = 'published'`)
 			to = s.Count(t, `SELECT max(global_sequence) FROM outbox_messages WHERE state = 'published'`)
 			command = []string{"replay", "--to-sequence=" + strconv.Itoa(to), "--yes", "--rate=200", "--batch-size=20", "--reason=a pair", "--json"}
 			p = clustertest.Launch(t, "replay", s.Environment(), command...)

@@ -19,6 +19,7 @@ func served(s *stage, _ int) act {
 	return act{
 		begin: func(t *testing.T) {
 			t.Helper()
+			s.WaitCount(t, 1, `SELECT (count(*) > 0)::int FROM outbox_messages WHERE state = 'published'`)
 			to := s.Count(t, `SELECT max(global_sequence) FROM outbox_messages WHERE state = 'published'`)
 			monitor = s.monitor(t)
 			request(t, monitor, "/api/v1/replays", fmt.Sprintf(`{"to_sequence": %d, "rate": 200, "reason": "a pair"}`, to))

@@ -92,11 +92,12 @@ func (a *Auditor) audit(ctx, leads context.Context) (left int64, err error) {
 	defer cancel()
 	defer context.AfterFunc(leads, cancel)()
 	c := &certificate{began: time.Now(), lines: map[partition.ID]*certified{}}
-	if a.store, err = a.store.again(ctx); err != nil { // its relation's columns may have changed
+	store, err := a.store.again(ctx) // its relation's columns may have changed
+	if err != nil {
 		return 0, err
 	}
 	var unfit error
-	done, err := a.store.Repair(ctx, Repair{
+	done, err := store.Repair(ctx, Repair{
 		Options: Options{Kinds: []GapKind{NotInStream}, middle: true, compared: c.add, Progress: a.pace(ctx)},
 		Actor:   "postrider", Reason: "an audit misses them in the middle of the stream", DryRun: !a.Republish,
 		Confirm: func(found []Gap) error {
@@ -120,8 +121,8 @@ func (a *Auditor) audit(ctx, leads context.Context) (left int64, err error) {
 		left = done.Left
 		a.Logger.Warn("lost messages are queued again", "lost", done.Report.Counts[NotInStream], "queued", n)
 	}
-	if err := a.store.outbox.Write(ctx, func(tx pgx.Tx) error {
-		return a.store.outbox.Record(ctx, tx, "postrider", "stream.audit", map[string]string{"stream": a.Name}, "", c.body(done))
+	if err := store.outbox.Write(ctx, func(tx pgx.Tx) error {
+		return store.outbox.Record(ctx, tx, "postrider", "stream.audit", map[string]string{"stream": a.Name}, "", c.body(done))
 	}); err != nil {
 		return left, err
 	}

@@ -58,13 +58,13 @@ func New(ctx context.Context, db pg.Conn, schema string, events pgstore.Relation
 	return s, nil
 }
 
-// Renew looks at the events relation's columns again. It returns s where they are the same.
+// Renew looks at the events relation's columns again. It returns s where they are the same, or the database is away.
 func (s *Store) Renew(ctx context.Context) (*Store, error) {
 	renewed, err := s.again(ctx)
-	if err == nil && reflect.DeepEqual(renewed.sql, s.sql) {
-		return s, nil
+	if err != nil || reflect.DeepEqual(renewed.sql, s.sql) {
+		return s, err
 	}
-	return renewed, err
+	return renewed, nil
 }
 
 // later is an expression of the event e as one of the event l.
