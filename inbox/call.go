@@ -28,7 +28,7 @@ type Call struct {
 // CallHandler carries out a call inside the inbox's transaction, as a Handler does.
 type CallHandler func(ctx context.Context, tx pgx.Tx) (result []byte, err error)
 
-// ErrInvalidCall: a Call breaks a rule; the text names the field.
+// ErrInvalidCall means that a Call breaks a rule; the text names the field.
 var ErrInvalidCall = errors.New("invalid call")
 
 func (c Call) check() error {

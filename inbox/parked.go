@@ -45,7 +45,7 @@ const (
 	maxList     = 10_000
 )
 
-// ErrQuery: a ParkedQuery breaks a rule; the text names the field.
+// ErrQuery means that a ParkedQuery breaks a rule; the text names the field.
 var ErrQuery = errors.New("invalid query")
 
 // Parked lists parked messages in the order of their arrival. Compression is taken off as far as all bodies have no more than 64 MiB.

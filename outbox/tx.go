@@ -20,7 +20,7 @@ type SQLTx interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// ErrNoTransaction: a pool or an idle connection was given where a transaction belongs.
+// ErrNoTransaction means that a pool or an idle connection was given where a transaction belongs.
 var ErrNoTransaction = errors.New("not in a transaction")
 
 // outside refuses a tx that shows, without a round trip, that it is in no transaction.

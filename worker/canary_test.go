@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery/shape"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/postrider/postrider/delivery/natspub/wire"
+	"github.com/postrider/postrider/delivery/shape"
 	"github.com/postrider/postrider/internal/testkit/clustertest"
 	"github.com/postrider/postrider/internal/testkit/faultproxy"
 	"github.com/postrider/postrider/internal/testkit/natstest"

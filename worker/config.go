@@ -8,14 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/postrider/postrider/coordinator"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +16,7 @@ import (
 	"github.com/postrider/postrider/condition"
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"

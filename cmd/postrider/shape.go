@@ -7,13 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/postrider/postrider/delivery/shape"
-
 	"github.com/dustin/go-humanize"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/rewrite"
+	"github.com/postrider/postrider/delivery/shape"
 	"github.com/postrider/postrider/heartbeat"
 	"github.com/postrider/postrider/message/codec"
 )

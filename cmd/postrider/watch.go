@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/postrider/postrider/coordinator"
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/partition"
 )
 

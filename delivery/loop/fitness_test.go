@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/condition"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/message"
 )

@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/ops/gaps"

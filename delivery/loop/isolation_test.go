@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/partition"

@@ -3,10 +3,9 @@ package loop_test
 import (
 	"testing"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/nats-io/nats.go"
 
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/delivery/pgstore"
 	"github.com/postrider/postrider/message"

@@ -8,15 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery/loop"
-	"github.com/postrider/postrider/delivery/shape"
-
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/delivery/natspub/wire"
+	"github.com/postrider/postrider/delivery/shape"
 	"github.com/postrider/postrider/message/codec"
 )
 

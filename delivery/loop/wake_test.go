@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/postrider/postrider/delivery"
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub/wire"
 	"github.com/postrider/postrider/lease"
 	"github.com/postrider/postrider/outbox"

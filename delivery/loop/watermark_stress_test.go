@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/postrider/postrider/delivery/loop"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/postrider/postrider/delivery/loop"
 	"github.com/postrider/postrider/delivery/natspub/streams"
 	"github.com/postrider/postrider/internal/testkit/slow"
 	"github.com/postrider/postrider/message"

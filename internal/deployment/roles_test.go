@@ -192,8 +192,11 @@ func monitorSuffices(t *testing.T, r roles, environment []string) {
 			ID string `json:"worker_id"`
 		}
 	}
+	address := (&clustertest.Worker{Process: second}).Monitor(t) + "/api/v1/workers"
 	clustertest.Until(t, "the second one's monitor shows both workers", func(context.Context) (bool, error) { // a snapshot may be older
-		err := json.Unmarshal([]byte(get(t, second, "/api/v1/workers")), &workers)
+		response := ask(t, address)
+		defer response.Body.Close()
+		err := json.NewDecoder(response.Body).Decode(&workers)
 		return len(workers.Workers) == 2, err
 	}, second.Stderr)
 	mustPostrider(t, r.environment(t, "operator"), "workers", "drain", workers.Workers[0].ID, "--reason=test")

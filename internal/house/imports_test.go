@@ -311,9 +311,16 @@ func TestCoordinatorAndDeliveryAreApart(t *testing.T) {
 		}
 		return false
 	}
-	for _, pair := range [][2]string{{"coordinator", "delivery"}, {"delivery", "coordinator"}, {"delivery/natspub", "coordinator"},
-		{"delivery/loop", "delivery/pgstore"}, {"delivery/loop", "delivery/natspub"}, {"delivery/pgstore", "delivery/loop"},
-		{"delivery/pgstore", "delivery/natspub"}, {"delivery/natspub", "delivery/loop"}} {
+	for _, pair := range [][2]string{
+		{"coordinator", "delivery"},
+		{"delivery", "coordinator"},
+		{"delivery/natspub", "coordinator"},
+		{"delivery/loop", "delivery/pgstore"},
+		{"delivery/loop", "delivery/natspub"},
+		{"delivery/pgstore", "delivery/loop"},
+		{"delivery/pgstore", "delivery/natspub"},
+		{"delivery/natspub", "delivery/loop"},
+	} {
 		if reaches(module+"/"+pair[0], module+"/"+pair[1]) {
 			t.Errorf("%s reaches %s", pair[0], pair[1])
 		}

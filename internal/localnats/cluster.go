@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// ErrNoNode: there is no node of this number.
+	// ErrNoNode means that there is no node of this number.
 	ErrNoNode = errors.New("localnats: no such node")
 	// ErrStopped is returned by RestartNode after Stop.
 	ErrStopped = errors.New("localnats: cluster is stopped")

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// ErrNoBinaries: no usable PostgreSQL server is installed. Its message names the ways out.
+// ErrNoBinaries means that no usable PostgreSQL server is installed. Its message names the ways out.
 var ErrNoBinaries = errors.New("localpg: no PostgreSQL server binaries found: install them " +
 	"(apt-get install postgresql, or your system's package) or give --database-url of a server that runs")
 

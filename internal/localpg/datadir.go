@@ -16,7 +16,7 @@ import (
 	"syscall"
 )
 
-// ErrForeignDataDir: a data directory was not made by this package, which therefore leaves it alone.
+// ErrForeignDataDir means that a data directory was not made by this package, which therefore leaves it alone.
 var ErrForeignDataDir = errors.New("localpg: the data directory is not empty and was not created by Postrider: " +
 	"choose another one, or start its server yourself and give --database-url")
 

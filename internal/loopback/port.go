@@ -25,7 +25,7 @@ const (
 	attempts  = 2 * blockSize
 )
 
-// ErrNoPort: no free port was found. It comes with the last reason.
+// ErrNoPort means that no free port was found. It comes with the last reason.
 var ErrNoPort = errors.New("loopback: no free port")
 
 var block struct {

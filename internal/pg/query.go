@@ -45,7 +45,7 @@ func UTC(at *time.Time) *time.Time {
 	return new(at.UTC())
 }
 
-// ErrArgs: a query was given other arguments than its text names.
+// ErrArgs means that a query was given other arguments than its text names.
 var ErrArgs = errors.New("arguments do not fit the statement")
 
 // Exec runs the query; the tag has the number of rows.

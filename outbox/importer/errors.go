@@ -10,9 +10,9 @@ var (
 	ErrConfig = errors.New("importer configuration")
 	// ErrInput is wrapped by every complaint about the content of a file.
 	ErrInput = errors.New("bad input")
-	// ErrVersion: an event does not continue its stream. The file leaves versions out, or somebody else writes to the stream.
+	// ErrVersion means that an event does not continue its stream. The file leaves versions out, or somebody else writes to the stream.
 	ErrVersion = errors.New("event does not continue its stream")
-	// ErrUnknownOutcome: the connection broke inside a COMMIT.
+	// ErrUnknownOutcome means that the connection broke inside a COMMIT.
 	ErrUnknownOutcome = errors.New("whether the transaction is committed is unknown; run the import again to settle it")
 )
 

@@ -19,7 +19,7 @@ import (
 // Partitions is a Fake's number of partitions: a migrated database's default.
 const Partitions = 64
 
-// ErrNotOfTheOutbox: a Fake was given a statement of the application.
+// ErrNotOfTheOutbox means that a Fake was given a statement of the application.
 var ErrNotOfTheOutbox = errors.New("outboxtest: a Fake runs AppendTx, AppendSQL and Read alone; test other statements on a real database")
 
 // Fake is an outbox in memory and a transaction on it: a pgx.Tx whose Begin gives inner ones, like savepoints. DB gives it as a *sql.DB. Like

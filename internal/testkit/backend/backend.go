@@ -24,7 +24,7 @@ const (
 	RequireVariable = "POSTRIDER_REQUIRE_CONTAINERS"
 )
 
-// ErrNoEngine: no Docker engine answers.
+// ErrNoEngine means that no Docker engine answers.
 var ErrNoEngine = errors.New("no Docker engine answers")
 
 // Selected reads the choice from the environment. Defaults to Local.
