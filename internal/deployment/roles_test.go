@@ -193,8 +193,8 @@ func monitorSuffices(t *testing.T, r roles, environment []string) {
 		}
 	}
 	address := (&clustertest.Worker{Process: second}).Monitor(t) + "/api/v1/workers"
-	clustertest.Until(t, "the second one's monitor shows both workers", func(context.Context) (bool, error) { // a snapshot may be older
-		response := ask(t, address)
+	clustertest.Until(t, "the second one's monitor shows both workers", func(ctx context.Context) (bool, error) { // a snapshot may be older
+		response := askWithin(ctx, t, address)
 		defer response.Body.Close()
 		err := json.NewDecoder(response.Body).Decode(&workers)
 		return len(workers.Workers) == 2, err
@@ -224,7 +224,12 @@ func get(t *testing.T, p *clustertest.Process, path string) string {
 // ask sends a GET.
 func ask(t *testing.T, address string) *http.Response {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	return askWithin(t.Context(), t, address)
+}
+
+func askWithin(ctx context.Context, t *testing.T, address string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
