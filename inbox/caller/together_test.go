@@ -13,13 +13,14 @@ func TestTwoCallersShareAQueue(t *testing.T) {
 	w := newWorld(t)
 	requests := numbered(40)
 	w.queue(t, requests...)
-	both, sent := make(chan struct{}), atomic.Int32{}
-	w.arrives = func(call inbox.Call) { // both have sent the first call before it is answered
-		if call.ID == 1 {
-			if sent.Add(1) == 2 {
-				close(both)
+	// Both have sent the first call before it is answered, and the second one: by then both have taken the first answer in.
+	both, sent := [2]chan struct{}{make(chan struct{}), make(chan struct{})}, [2]atomic.Int32{}
+	w.arrives = func(call inbox.Call) {
+		if n := call.ID - 1; n < 2 {
+			if sent[n].Add(1) == 2 {
+				close(both[n])
 			}
-			<-both
+			<-both[n]
 		}
 	}
 	w.run(t)

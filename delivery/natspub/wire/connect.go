@@ -54,7 +54,7 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 			case bell != "": // with each ring, or each time that the connection is made
 				if !refused[right+bell] {
 					refused[right+bell] = true
-					log.Warn("NATS refuses the doorbell: grant this user the right; polls find work meanwhile", "missing", right, "subject", bell)
+					log.Warn("NATS refuses the doorbell: grant this user the right; polls find work meanwhile", "missing", right, "subject", bell, "error", err)
 				}
 			case sub != nil:
 				log.Warn("NATS reported an error", "error", err, "subject", sub.Subject)
