@@ -14,10 +14,10 @@ import (
 	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
-// combiner puts the batches of several partitions into one atomic batch (ADR 22). Each keeps its own record with its own expectation, so
-// each is fenced as if it were alone; together they share what a batch costs the server, which is more than its messages do. The shares of
-// one look at the outbox come together. While flights are in the air, the next ones gather; what does not fit into one is cut, so that
-// flights are full as long as enough waits.
+// combiner puts the batches of several partitions into one atomic batch (ADR 22). Each keeps its own record and expectation, so each is
+// fenced as if it were alone; together they share the server's cost of a batch, which exceeds that of its messages. The shares of one
+// Publish come together. While batches are in flight, the next shares gather; a share too large for one batch is cut, so that batches are
+// full as long as enough waits.
 type combiner struct {
 	f *Fenced
 
@@ -36,8 +36,7 @@ type share struct {
 	answered chan shared // receives once; never blocks
 }
 
-// shared is the answer to a share. Of several shares in a refused batch each has
-// to ask again by itself, since the answer may concern another.
+// shared is the answer to a share. Each of several shares in a refused batch asks again by itself, since the answer may concern another.
 type shared struct {
 	wire.Answer
 	alone bool
@@ -47,8 +46,7 @@ type shared struct {
 const (
 	// batchMessages is the server's limit of messages in a batch, control messages included.
 	batchMessages = 1000
-	// fullFlights is how many more flights may be in the air as long as they are full:
-	// the server takes in one batch while it writes another.
+	// fullFlights more flights may be in the air as long as they are full: the server takes in one batch while it writes another.
 	fullFlights = 1
 	// leastCut is the fewest messages that are cut off a share to fill a batch.
 	leastCut = 50
@@ -56,7 +54,7 @@ const (
 
 var errNotSent = errors.New("not sent")
 
-// add has shares sent that come together, as soon as there is room.
+// add queues shares that come together; they are sent when there is room.
 func (c *combiner) add(shares ...*share) {
 	c.mu.Lock()
 	c.queue = append(c.queue, shares...)
@@ -89,7 +87,7 @@ func (c *combiner) dispatch() {
 	c.announceLocked()
 }
 
-// occupy counts a flight until it has landed. The next looks gather meanwhile.
+// occupy counts a flight until it has landed. Later shares gather meanwhile.
 func (c *combiner) occupy() (landed func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +104,7 @@ func (c *combiner) occupyLocked() (landed func()) {
 	}
 }
 
-// announceLocked tells those who wait when a share would fly at once.
+// announceLocked wakes those who wait when a share would fly at once.
 func (c *combiner) announceLocked() {
 	if c.landed != nil && c.freeLocked() {
 		close(c.landed)
@@ -114,7 +112,7 @@ func (c *combiner) announceLocked() {
 	}
 }
 
-// freeLocked tells whether a share would fly at once, however small it is.
+// freeLocked reports whether a share would fly at once, however small it is.
 func (c *combiner) freeLocked() bool { return len(c.queue) == 0 && c.flying < c.f.cfg.Flights }
 
 // ready returns a channel that is closed when a share would fly at once.
@@ -129,7 +127,7 @@ func (c *combiner) ready() <-chan struct{} {
 	return landed
 }
 
-// fullLocked tells whether enough waits for a batch that could not be larger.
+// fullLocked reports whether the queue fills a batch of the largest size.
 func (c *combiner) fullLocked() bool {
 	messages, bytes := 0, 0
 	for _, s := range c.queue {
@@ -138,8 +136,8 @@ func (c *combiner) fullLocked() bool {
 	return messages >= batchMessages || bytes >= MaxBatchBytes
 }
 
-// boardLocked takes as many shares from the queue as fit into one batch. The rest
-// of one that is cut comes back when its owner knows the answer to the first part.
+// boardLocked takes as many shares from the queue as fit into one batch. A cut share's rest comes back when its owner knows the answer to
+// the first part.
 func (c *combiner) boardLocked() []*share {
 	messages, bytes, n := 0, 0, 0
 	for _, s := range c.queue {
@@ -178,7 +176,7 @@ func (c *combiner) fly(aboard []*share) {
 	}
 }
 
-// stillGoing are the shares that may be sent; the others have their answer.
+// stillGoing returns the shares that may be sent; the others get their answer.
 func stillGoing(aboard []*share) []*share {
 	sent := aboard[:0]
 	for _, s := range aboard {
@@ -191,7 +189,7 @@ func stillGoing(aboard []*share) []*share {
 	return sent
 }
 
-// answerAll tells each share what became of it, and where its last message lies.
+// answerAll gives each share its outcome, and the position of its last message.
 func answerAll(shares []*share, ans wire.Answer) {
 	for i := len(shares) - 1; i >= 0; i-- {
 		s := shares[i]
@@ -202,8 +200,8 @@ func answerAll(shares []*share, ans wire.Answer) {
 	}
 }
 
-// write sends the shares as one batch, each behind its own record: whether there is room for it is answered to opens, and what
-// became of it to reply. The writer makes every message in the same place.
+// write sends the shares as one batch, each behind its own record. The server says on opens whether it has room, on reply whether it
+// stored the batch. The writer makes every message in the same memory.
 func (f *Fenced) write(shares []*share, opens, reply string) error {
 	w := f.writers.Get()
 	defer f.writers.Put(w)
@@ -242,16 +240,16 @@ var batchNumbers = func() (numbers [batchMessages][]string) {
 	return numbers
 }()
 
-// suspicion tells a batch that the stream refuses for what is in it from one that was torn by an election or a broken connection: the
-// server answers both as incomplete.
+// suspicion distinguishes a batch that the stream refuses for its content from one torn by an election or a broken connection: the server
+// answers both as incomplete.
 type suspicion struct {
 	run        *fencedRun
 	incomplete int
 	reconnects uint64
 }
 
-// confirmed notes one more such answer to a batch of so many messages. Several in a row over one connection are enough to halve a batch,
-// which harms nothing. A single message is accused only when the stream stores a control message of the partition each time between.
+// confirmed counts one more such answer, and reports whether they suffice to halve a batch of so many messages, which harms nothing. A
+// single message is accused only if the stream stores a control message of the partition after each answer.
 func (s *suspicion) confirmed(ctx context.Context, messages int) bool {
 	if now := s.run.nc.Stats().Reconnects; now != s.reconnects {
 		s.incomplete, s.reconnects = 0, now
@@ -274,7 +272,7 @@ func (r *fencedRun) storesControl(ctx context.Context) bool {
 	return true
 }
 
-// orRetry is the kind of a single message that was refused again and again.
+// orRetry returns the kind of a single message that was refused repeatedly.
 func orRetry(k delivery.Kind) delivery.Kind {
 	if k == delivery.Permanent {
 		return k

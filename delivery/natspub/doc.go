@@ -1,6 +1,6 @@
-// Package natspub publishes to NATS JetStream. It is the only package that does. This room is the protocol: how a partition is taken, what
-// a record says, how messages are stored and what an unknown outcome leads to. Package wire makes messages and reads answers, package
-// streams knows the stream; neither imports this one.
+// Package natspub publishes to NATS JetStream. It is the only package that does. This room is the protocol: how a partition is taken,
+// what a record says, how messages are stored, and what follows an unknown outcome. Package wire makes messages and reads answers,
+// package streams knows the stream; neither imports this one.
 //
 // # Model
 //
@@ -19,7 +19,7 @@
 //
 //	record{announced} event(record) … event(record) record{places}
 //
-// A new owner that finds an announcement reads what lies between it and its own record, and those that do so at once read it once.
+// A new owner that finds an announcement reads the messages between it and its own record; owners that do so at once share the reads.
 //
 // Shadow is for replays under subjects of their own. Its messages carry Nats-Msg-Id, the event's UUID, with ":generation" behind it when
 // the generation is above 0: the stream's duplicate window stores them once.
@@ -29,20 +29,20 @@
 //   - All attempts to store a part expect the same record, so at most one is stored. A lost answer is asked for by sending again; reading
 //     proves nothing but who won.
 //   - A record lists every message of its batch, by sequence, generation and identity, and comes first: a server that comes to a limit
-//     tears a batch, and who takes the partition counts what lies behind the record. Those behind the last one that the database knows of
-//     list all whose marks may be missing (Between).
+//     tears a batch, and the next owner counts the messages behind the record. The records behind the last one known to the database
+//     list all messages whose marks may be missing (Between).
 //   - One by one, and of one stream key in a shadow, at most one message is in flight: the next is sent when the one before was
-//     acknowledged. A pipeline that goes on after a failure would store later messages before the failed one, as it was measured when a
-//     three-node stream changes its leader.
+//     acknowledged. A pipeline that goes on after a failure would store later messages before the failed one: so it was measured
+//     while a three-node stream changed its leader.
 //   - An acknowledgement of another stream than the configured one is not taken.
 //
 // # Failures
 //
 // Answers are classed (wire.Classify). Unknown (no answer in time, or the connection broke): a batch is sent again under the same
-// expectation until it is known; what went one by one has the partition taken anew. Outage (no responders, stream full or without leader,
-// permission taken away; no room for one more batch, until there is): the relay pauses, no attempt is counted. Caused by the message (too
-// large, refused header; a batch that is refused again and again is halved until the message is found): an attempt is counted, and those
-// that cannot heal are permanent. Configuration (another stream on the subject): the relay stops and says so.
+// expectation until its outcome is known; after messages one by one the partition is taken anew. Outage (no responders, stream full or
+// without leader, permission taken away; no room for one more batch, until there is): the relay pauses, no attempt is counted. Caused by
+// the message (too large, refused header; a batch that is refused again and again is halved until the message is found): an attempt is
+// counted, and an incurable one is permanent. Configuration (another stream on the subject): the relay stops and says so.
 //
 // Decisions: ADR 12 (fence), ADR 31 (one by one), ADR 23 (no stream for each partition), ADR 28 (old records).
 package natspub

@@ -19,8 +19,8 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// Limits of one atomic batch, and of all that are in flight before it is known what the stream admits. The server admits
-// 1,000 messages a batch and, unless it is set otherwise, 50 open batches a stream, abandoned ones included for 10 s.
+// Limits of one atomic batch, and of all batches in flight before the stream's limit is known. The server admits 1,000 messages a batch
+// and, by default, 50 open batches a stream, abandoned ones included for 10 s.
 const (
 	MaxBatchEvents    = 990
 	MaxBatchBytes     = 4 << 20
@@ -30,37 +30,37 @@ const (
 	incompleteToSplit = 3
 )
 
-// FencedConfig says how a publisher works.
+// FencedConfig configures a Fenced publisher.
 type FencedConfig struct {
 	// Stream is the JetStream stream that must acknowledge. Defaults to EVENTS.
 	Stream string
 	// APIPrefix is as in StreamConfig.
 	APIPrefix string
-	// Shape says how an event becomes a message.
+	// Shape turns events into messages.
 	Shape wire.Shape
-	// Control says where control messages go.
+	// Control names the control messages' subjects.
 	Control streams.Control
-	// AckTimeout is the longest that the answer to a batch is awaited; at least 10 ms. It is a second at first, and as long
-	// as answers take. After it the batch is sent again under the same expectation. Defaults to 5 s.
+	// AckTimeout bounds the wait for the answer to a batch; at least 10 ms. The wait is a second at first, and then follows the answers'
+	// times. After it the batch is sent again under the same expectation. Defaults to 5 s.
 	AckTimeout time.Duration
-	// MaxMessageSize is the most that headers and body may have, in bytes; 0 or below: as much as the stream takes, as
-	// Extent saw it last. The server's max_payload always applies.
+	// MaxMessageSize bounds headers and body, in bytes; 0 or below: the stream's limit, as Extent saw it last. The server's max_payload
+	// always applies.
 	MaxMessageSize int
-	// InFlight returns how many batches this process begins with in flight, a share of
-	// MaxBatchesTotal; more or less of them as the stream admits. Defaults to 8.
+	// InFlight returns the number of batches that this process begins with in flight, a share of MaxBatchesTotal; then the stream's
+	// answers decide. Defaults to 8.
 	InFlight func() int
-	// Flights is how many batches with parts of several partitions are in flight at once whatever they hold; while they are, the next parts
-	// gather, and one more batch is sent when it is full. A stream of one server stores batches one behind the other, so more than 1, the
-	// default, only makes them smaller; a replicated stream takes 3.
+	// Flights is the number of batches in flight at once whatever they hold; meanwhile the next parts gather, and one more batch is sent
+	// when it is full. A stream of one server stores batches one after the other, so more than 1, the default, only makes them smaller; a
+	// replicated stream takes 3.
 	Flights int
-	// Found comes from EnsureFenced. Until Extent is asked it says what the stream takes; nil: no batches.
+	// Found comes from EnsureFenced. It gives the stream's settings until Extent is asked; nil: no batches.
 	Found *jetstream.StreamInfo
-	// Staging is about how long a stream of one server takes to stage a batch in files, however little is in it. What takes
-	// fewer round trips message by message goes so. Defaults to 3 ms.
+	// Staging is about the time that a stream of one server takes to stage a batch in files, whatever its size. Messages that take fewer
+	// round trips one by one go so. Defaults to 3 ms.
 	Staging time.Duration
 }
 
-// Fenced publishes what the stream refuses to anybody but the partition's last owner. It implements delivery.Publisher.
+// Fenced publishes messages that the stream takes from the partition's last owner alone. It implements delivery.Publisher.
 type Fenced struct {
 	cfg     FencedConfig
 	build   wire.Builder
@@ -78,11 +78,11 @@ type Fenced struct {
 	chunk    chunk
 }
 
-// session is what is known of a partition that was taken.
+// session is the state of a partition that was taken.
 type session struct {
-	last  uint64 // the expectation: where the last control message lies
-	kept  uint64 // where the last watermark lies
-	parts []part // what it names
+	last  uint64 // the expectation: the last control message's position
+	kept  uint64 // the last watermark's position
+	parts []part // its messages
 	batch uint64
 	lives []delivery.Life
 
@@ -143,7 +143,7 @@ func (f *Fenced) Extent(ctx context.Context) (delivery.Extent, error) {
 	return f.look(info), nil
 }
 
-// look notes how the stream is set, and how messages get there.
+// look notes the stream's settings, which decide how messages get there.
 func (f *Fenced) look(info jetstream.StreamInfo) delivery.Extent {
 	singles := int64(0)
 	if roundTrip, err := f.nc.RTT(); err == nil && info.Config.Replicas <= 1 {
@@ -193,13 +193,13 @@ type takeover struct {
 	written map[string]bool // attempts without an answer
 
 	kept  uint64          // position of the last watermark
-	parts []part          // what it names
+	parts []part          // its messages
 	lives []delivery.Life // of the partition's records
 	fence uint64          // position of our own record
 }
 
-// learn finds out what is stored of all that the last record speaks of: no more of it can be. One more record closes what was
-// announced, and begins a life where the stream lost what is known.
+// learn finds the stored messages of those that the last record names: no more can be stored. One more record closes an announcement, and
+// begins a life where the stream lost known messages.
 func (t *takeover) learn(ctx context.Context, s *session) (err error) {
 	s.parts = nil
 	announced := false
@@ -255,7 +255,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	switch {
-	case t.written[found.Attempt]: // an earlier write of this takeover was stored after all; what it copied counts
+	case t.written[found.Attempt]: // an earlier write of this takeover was stored after all; its copy counts
 		t.kept, t.fence, t.parts, t.lives = kept, at, found.located(at), found.Lives
 		return true, nil
 	case found.Epoch > t.lease.Epoch, found.Epoch == t.lease.Epoch && at > 0 && found.Owner != t.lease.Owner:
@@ -280,7 +280,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	case ans.Err == nil:
 		t.kept, t.fence, t.parts, t.lives = kept, ans.Sequence, fence.Parts, fence.Lives
 		return true, nil
-	case wire.Refusal(ans.Err) == wire.CodeBadExpectedSequence: // what was read is outdated
+	case wire.Refusal(ans.Err) == wire.CodeBadExpectedSequence: // the record read is outdated
 		return false, fmt.Errorf("%w: %w", delivery.ErrOutage, ans.Err)
 	case wire.IsConfiguration(ans.Err):
 		return false, fmt.Errorf("%w: control subject %s: %w", delivery.ErrConfiguration, t.subject, ans.Err)
@@ -289,7 +289,7 @@ func (t *takeover) once(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// control is a control message that is stored only behind the one at that position.
+// control makes a control message that is stored only behind the one at that position.
 func (f *Fenced) control(subject string, r record, expected uint64) *nats.Msg {
 	header := nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(expected, 10)}}
 	if f.seen.keep.Load() {

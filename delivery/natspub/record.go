@@ -26,7 +26,7 @@ const (
 // recordVersion is raised when a record cannot be read by older releases. In version 1 a watermark closed a batch; 2 added announcements, 3 batches.
 const recordVersion = 3
 
-// record is the body of a control message. The last one of a partition says who owns it and what its last batch put into the stream.
+// record is the body of a control message. A partition's last one names its owner and the messages of its last batch.
 type record struct {
 	Version int       `json:"v"`
 	Kind    string    `json:"kind"`
@@ -36,19 +36,19 @@ type record struct {
 	Batch uint64 `json:"batch"`
 	// Attempt is unique for each message that was sent.
 	Attempt string `json:"attempt"`
-	// Kept, in a fence, is where the last watermark was found. A fence on a fence carries it over: until the owner has published, what it
-	// found may not be settled.
+	// Kept, in a fence, is the position of the last watermark. A fence on a fence carries it over: until the owner has published,
+	// messages it found may be unsettled.
 	Kept   uint64 `json:"kept,omitempty"`
 	Events int    `json:"events"`
 	Parts  []part `json:"parts,omitempty"`
-	// Lives are those of the partition's records, the last mostLives; each record hands them on.
+	// Lives are the last mostLives of the partition's records; each record hands them on.
 	Lives []delivery.Life `json:"lives,omitempty"`
 }
 
-// mostLives are handed on. Of those before, the next one keeps up to where the stream held what was acknowledged.
+// mostLives are handed on. The oldest one takes the lowest Kept, up to which the stream held acknowledged messages.
 const mostLives = 4
 
-// reborn adds a life behind the last one, and behind one that the database knows: the stream holds the partition up to there.
+// reborn adds a life after the last one and after the known one: the stream holds the partition up to kept.
 func reborn(lives []delivery.Life, known string, kept uint64) []delivery.Life {
 	if n := len(lives); n > 0 && delivery.LifeNumber(lives[n-1].ID) > delivery.LifeNumber(known) {
 		known = lives[n-1].ID
@@ -63,23 +63,23 @@ func reborn(lives []delivery.Life, known string, kept uint64) []delivery.Life {
 
 // part is a run of messages that lie one behind the other in the stream.
 type part struct {
-	// First is the position of the first one; 0: the record that names the run says where, by its kind.
+	// First is the position of the first message; 0: the kind of the record that names the run implies it.
 	First uint64 `json:"first,omitempty"`
-	// Batch, in a copy: an atomic batch, of which a server that came to a limit may have stored the first messages alone.
+	// Batch, in a copy: an atomic batch. A server that came to a limit may have stored its first messages alone.
 	Batch bool `json:"batch,omitempty"`
-	// After, in a copy, is where these messages were announced: each of them may lie behind it.
+	// After, in a copy, is the announcement's position: each of the messages may lie behind it.
 	After uint64 `json:"after,omitempty"`
-	// Sequences are the first global sequence and the differences from one to the next.
+	// Sequences are the first global sequence and the differences between neighbours.
 	Sequences []int64 `json:"sequences"`
 	// Generations is nil when all are 0.
 	Generations []int `json:"generations,omitempty"`
-	// Era is what was added to the generations: the outbox's own.
+	// Era is the outbox's generation, which was added to each.
 	Era int `json:"era,omitempty"`
 	// Identities are 8 bytes for each event; see delivery.IdentityOf.
 	Identities []byte `json:"identities"`
 }
 
-// partOf describes the messages of those indices, which lie one behind the other in the stream, or will.
+// partOf describes the messages of those indices, which are neighbours in the stream, or will be.
 func partOf(messages []delivery.Message, indices []int) part {
 	p := part{Sequences: make([]int64, len(indices)), Identities: make([]byte, 0, 8*len(indices))}
 	before := int64(0)
@@ -97,12 +97,12 @@ func partOf(messages []delivery.Message, indices []int) part {
 	return p
 }
 
-// delivered lists what the record says the stream holds; the record itself lies at that position.
+// delivered lists the messages of the record, which itself lies at that position.
 func (r record) delivered(at uint64) []delivery.Delivered {
 	return delivered(r.located(at))
 }
 
-// delivered lists what parts hold that have their places.
+// delivered lists the messages of parts with known positions.
 func delivered(parts []part) (list []delivery.Delivered) {
 	for _, p := range parts {
 		list = append(list, p.messages()...)
@@ -110,7 +110,7 @@ func delivered(parts []part) (list []delivery.Delivered) {
 	return list
 }
 
-// messages lists what a part names.
+// messages lists a part's messages.
 func (p part) messages() []delivery.Delivered {
 	list := make([]delivery.Delivered, len(p.Sequences))
 	sequence := int64(0)
@@ -126,7 +126,7 @@ func (p part) messages() []delivery.Delivered {
 	return list
 }
 
-// upTo is the part with its first messages alone.
+// upTo returns the part's first messages alone.
 func (p part) upTo(n uint64) part {
 	p.Sequences, p.Identities = p.Sequences[:n], p.Identities[:8*n]
 	if p.Generations != nil {
@@ -135,7 +135,7 @@ func (p part) upTo(n uint64) part {
 	return p
 }
 
-// located are the parts with their positions, as a copy of the record that lies elsewhere needs them.
+// located returns the parts with their positions, as a copy of the record at another place needs them.
 func (r record) located(at uint64) []part {
 	parts := make([]part, len(r.Parts))
 	for i, p := range r.Parts {
@@ -152,7 +152,7 @@ func (r record) located(at uint64) []part {
 	return parts
 }
 
-// end is where the last message lies that the record speaks of, or it itself.
+// end returns the position of the record's last message, or else its own.
 func (r record) end(at uint64) uint64 {
 	if r.Kind == kindBatch {
 		for _, p := range r.Parts {
@@ -218,7 +218,7 @@ func (f *Fenced) Kept(ctx context.Context, id partition.ID) (uint64, error) {
 	return kept, err
 }
 
-// lastRecord reads the last record on a control subject: where it lies, and where the last watermark does, or the last batch ends.
+// lastRecord reads a control subject's last record: its position, and that of the last watermark or the last batch's end.
 func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, at, kept uint64, err error) {
 	m, err := f.api.Last(ctx, subject)
 	at = m.Sequence
@@ -234,11 +234,11 @@ func (f *Fenced) lastRecord(ctx context.Context, subject string) (found record, 
 	return found, at, found.end(at), nil
 }
 
-// recordsAtOnce is how many records are read before what they name is returned.
+// recordsAtOnce records are read before their messages are returned.
 const recordsAtOnce = 50
 
-// Between implements delivery.Publisher. Fences name nothing of their own, and what is announced is closed by a later record.
-// Behind the records there is one more, that of who asks; a server that does not know it is an old leader.
+// Between implements delivery.Publisher. Fences name no messages of their own, and a later record closes each announcement. The caller's
+// own record follows the others; a server that does not know it is an old leader.
 func (f *Fenced) Between(ctx context.Context, id partition.ID, after, before uint64) (last uint64, named []delivery.Delivered, err error) {
 	subject := f.cfg.Control.Subject(id)
 	last = after

@@ -12,12 +12,12 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// RehearsalConfig says for which stream messages are made.
+// RehearsalConfig names the stream of the messages.
 type RehearsalConfig struct {
 	Stream string
-	// Shape says how an event becomes a message.
+	// Shape turns events into messages.
 	Shape wire.Shape
-	// MaxMessageSize is the most that headers and body may have, in bytes; 0 or below: as much as the server takes.
+	// MaxMessageSize bounds headers and body, in bytes; 0 or below: the server's limit.
 	MaxMessageSize int
 }
 
@@ -73,7 +73,7 @@ func (r *Rehearsal) Publish(look []delivery.Batch, done func(int, []delivery.Out
 	}
 }
 
-// judge gives each message of a batch the outcome that it would have without faults.
+// judge gives each message of a batch its outcome in the absence of faults.
 func (r *Rehearsal) judge(b delivery.Batch) []delivery.Outcome {
 	outcomes := make([]delivery.Outcome, len(b.Messages))
 	held := map[string]bool{}

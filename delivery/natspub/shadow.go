@@ -25,7 +25,7 @@ type Shadow struct {
 	filter  string
 }
 
-// ShadowConfig says where the messages go.
+// ShadowConfig names where the messages go.
 type ShadowConfig struct {
 	// Prefix is put before the subjects; fixed tokens, separated by dots.
 	Prefix string
@@ -58,8 +58,8 @@ func NewShadow(nc *nats.Conn, cfg ShadowConfig) (*Shadow, error) {
 	}, nil
 }
 
-// Publish sends the messages, those of one stream one after the other: what follows one of unknown outcome is not sent. Sending
-// one again within the stream's duplicate window stores nothing.
+// Publish sends the messages, those of one stream one after the other: behind one of unknown outcome it sends none. Sending one again
+// within the stream's duplicate window stores nothing.
 func (s *Shadow) Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome {
 	outcomes, streams := make([]delivery.Outcome, len(messages)), map[string][]int{}
 	for i, m := range messages {
@@ -113,14 +113,13 @@ func (s *Shadow) send(ctx context.Context, m delivery.Message) delivery.Outcome 
 }
 
 const (
-	// askedBeside is how many messages are asked for at once, askedRounds how often before Stored answers.
+	// askedBeside messages are asked for at once, askedRounds times before Stored answers.
 	askedBeside = 64
 	askedRounds = 64
 )
 
-// Stored returns what the stream holds under the prefix behind that position, by the events' sequences: messages of that generation alone,
-// as other replays may have used the same prefix. It looks at some 4,000 messages and returns the last one's position; 0: nothing is behind
-// them.
+// Stored returns the positions of messages under the prefix behind that position, by the events' sequences: of that generation alone, as
+// other replays may have used the prefix. It reads some 4,000 messages and returns the last one's position; 0: it reached the end.
 func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error) {
 	stored, of := map[int64]uint64{}, strconv.Itoa(generation)
 	ask, cancel := context.WithTimeout(ctx, wire.DefaultAckTimeout)
@@ -153,7 +152,7 @@ func (s *Shadow) Stored(ctx context.Context, after uint64, generation int) (stor
 	return stored, after, nil
 }
 
-// ahead asks for the first message under the prefix at or behind each of the next positions: so none up to the last answer's is missing.
+// ahead asks for the first message under the prefix at or behind each of the next positions: none up to the last answer is missing.
 func (s *Shadow) ahead(ctx context.Context, from uint64) ([]wire.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -168,7 +167,7 @@ func (s *Shadow) ahead(ctx context.Context, from uint64) ([]wire.RawMessage, err
 	return found, asking.Wait()
 }
 
-// Capabilities says what server and stream can do now.
+// Capabilities returns the abilities of server and stream now.
 func (s *Shadow) Capabilities() delivery.Capabilities {
 	return s.build.Capabilities(s.nc, s.cfg.MaxMessageSize, s.cfg.Stream)
 }

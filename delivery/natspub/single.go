@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// mostSingles bounds the messages of a look, of all its partitions, that are stored one by one where batches could be.
+	// mostSingles bounds the messages of one Publish, of all partitions, that are stored one by one where batches could be.
 	mostSingles = 16
-	// mostAnnounced bounds the messages that a record announces: a takeover may have to look for them among those of all partitions.
+	// mostAnnounced bounds the messages that a record announces: a takeover may have to find them among those of all partitions.
 	mostAnnounced = 64
 	// defaultStaging is that of a server whose files lie in memory.
 	defaultStaging = 3 * time.Millisecond
 )
 
-// byOne has a look stored message by message though the stream takes batches. So many messages are of one partition: each
-// waits for the one before, and two records come beside them.
+// byOne reports whether messages are stored one by one though the stream takes batches. ofOne of them are one partition's: each waits for
+// the one before, between two records.
 func (f *Fenced) byOne(messages, ofOne int) bool {
 	return messages <= mostSingles && int64(ofOne) <= f.seen.singles.Load() && f.roomForRecord(eachPlace) >= mostSingles
 }
 
-// stepByOne (ADR 31) stores messages one by one. A record announces them, each is stored only as long as that is the partition's
-// last record, and the record that closes them names where they lie. Before that one nothing is known of any.
+// stepByOne (ADR 31) stores messages one by one. A record announces them, each is stored only while that is the partition's last record,
+// and a closing record names their positions. Until then no outcome is known.
 func (r *fencedRun) stepByOne(ctx context.Context, indices []int) {
 	for most := min(mostAnnounced, r.roomForRecord(eachPlace)); len(indices) > 0; indices = r.sendable(indices) {
 		n := min(most, len(indices))
@@ -140,7 +140,7 @@ func (r *fencedRun) single(ctx context.Context, i int) uint64 {
 	return 0
 }
 
-// lost ends the run: something may be stored that no record names, which a takeover finds out.
+// lost ends the run: a message may be stored that no record names; a takeover finds it.
 func (r *fencedRun) lost(denied, err error) {
 	if wire.IsConfiguration(err) {
 		r.fail(fmt.Errorf("%w: %w", delivery.ErrConfiguration, err))
@@ -149,8 +149,8 @@ func (r *fencedRun) lost(denied, err error) {
 	r.fail(fmt.Errorf("%w: %w: %w", delivery.ErrUnknown, delivery.ErrOutage, cmp.Or(r.denied(denied), err)))
 }
 
-// stored cuts an atomic batch to what the stream holds of it, and returns where that ends. A server that comes to a limit stores the first
-// messages alone: then another message lies in the next one's place. Where nothing lies, a message was removed.
+// stored cuts an atomic batch to its stored messages, and returns the end's position. A server that comes to a limit stores the first
+// messages alone: then another message lies in the next one's place. An empty place means that a message was removed.
 func (f *Fenced) stored(ctx context.Context, p part) (part, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (f *Fenced) stored(ctx context.Context, p part) (part, uint64, error) {
 	end := named[len(named)-1].StreamSequence
 	m, err := f.api.Next(ctx, ">", end)
 	p.Batch = false
-	if err != nil || m.Sequence == end && is(named[len(named)-1], streams.EntryOf("", m.Header, end)) { // where the last one is, all are
+	if err != nil || m.Sequence == end && is(named[len(named)-1], streams.EntryOf("", m.Header, end)) { // the last one proves all
 		return p, end, err
 	}
 	other, behind := end+1, m.Sequence > end // the first position of another message: each behind it is another's, too
@@ -178,7 +178,7 @@ func (f *Fenced) stored(ctx context.Context, p part) (part, uint64, error) {
 		}
 		high = middle - 1
 	}
-	if !behind { // an old leader: the record of who asks lies there
+	if !behind { // an old leader: the caller's record lies there
 		return p, 0, fmt.Errorf("%w: stream %s gives nothing behind a batch at %d, and must have a record", delivery.ErrOutage, f.cfg.Stream, p.First)
 	}
 	return p.upTo(other - p.First), other - 1, nil
@@ -189,7 +189,7 @@ func is(d delivery.Delivered, m gaps.StoredMessage) bool {
 	return d.Sequence == m.Sequence && d.Identity == delivery.IdentityOf(m.EventID) && d.Generation+d.Era == m.Generation
 }
 
-// walk finds what is stored of a part between its announcement and a later record of the partition.
+// walk finds a part's stored messages between its announcement and a later record of the partition.
 func (f *Fenced) walk(ctx context.Context, id partition.ID, p part, before uint64) (found []part, err error) {
 	defer f.walks.begin()()
 	announced := p.messages()
@@ -218,7 +218,7 @@ func (f *Fenced) walk(ctx context.Context, id partition.ID, p part, before uint6
 // chunkOfWalk bounds the positions that are read at once.
 const chunkOfWalk = 64
 
-// walks are under way at once where many partitions are taken, and go through the same messages: each chunk is read for all of them.
+// walks of several takeovers go through the same messages at once: each chunk is read for all of them.
 type walks struct {
 	sharing singleflight.Group
 	mu      sync.Mutex
@@ -226,7 +226,7 @@ type walks struct {
 	read    map[uint64][]gaps.StoredMessage // by the first position
 }
 
-// begin counts a walk until it ends. What was read is forgotten with the last one.
+// begin counts a walk until it ends. The last one's end drops the chunks.
 func (w *walks) begin() (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,7 +245,7 @@ func (w *walks) begin() (end func()) {
 // readChunk reads the messages around a position, those below another one.
 func (f *Fenced) readChunk(ctx context.Context, at, before uint64) ([]gaps.StoredMessage, error) {
 	first := at - at%chunkOfWalk
-	if first+chunkOfWalk > before { // what lies behind may not be there yet
+	if first+chunkOfWalk > before { // later messages may not be there yet
 		return f.readPositions(ctx, at, before)
 	}
 	f.walks.mu.Lock()
@@ -267,7 +267,7 @@ func (f *Fenced) readChunk(ctx context.Context, at, before uint64) ([]gaps.Store
 	return read, nil
 }
 
-// readPositions reads what lies at each position, in their order.
+// readPositions reads the message at each position, in their order.
 func (f *Fenced) readPositions(ctx context.Context, from, before uint64) ([]gaps.StoredMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.AckTimeout)
 	defer cancel()

@@ -12,15 +12,15 @@ import (
 	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
-// A record has at most baseRecord bytes, headers included, and for each event that it names eachRecord, or eachPlace where each has a place
-// of its own.
+// A record has at most baseRecord bytes, headers included, plus eachRecord for each event that it names, or eachPlace where it names its
+// position, too.
 const (
 	baseRecord = 768
 	eachRecord = 48
 	eachPlace  = 160
 )
 
-// roomForRecord counts the events that a record may name, of so many bytes each, so that server and stream take it.
+// roomForRecord counts the events, of so many bytes each, that a record may name within the limits of server and stream.
 func (f *Fenced) roomForRecord(each int64) int {
 	largest := f.nc.MaxPayload()
 	if stream := int64(f.seen.most(f.cfg.MaxMessageSize)); stream > 0 && (largest <= 0 || stream < largest) {
@@ -41,8 +41,8 @@ func (f *Fenced) checkRecord(msg *nats.Msg) error {
 	return nil
 }
 
-// check compares a message of about that size with the limits: one that may be too
-// large is made, to know its size. Headers that cannot be sent are refused.
+// check compares a message of about that size with the limits: one that may exceed them is made, to know its size. It refuses headers
+// that cannot be sent.
 func (r *fencedRun) check(m delivery.Message, b wire.Content, about int) error {
 	if err := r.build.Headers.Check(m.Event); err != nil {
 		return err
@@ -63,10 +63,10 @@ func (r *fencedRun) check(m delivery.Message, b wire.Content, about int) error {
 	return limits(wire.HeaderSize(w.Message(m, b).Header) + len(b.Data) + more)
 }
 
-// batchHeaderSize is about what the headers of a batch add to a message, in bytes.
+// batchHeaderSize is about the size of a batch's headers in a message, in bytes.
 const batchHeaderSize = 100
 
-// singleHeaderSize is about what the expectation of a message that is stored by itself adds to it, in bytes: more than those of a batch.
+// singleHeaderSize is about the size of the expectation of a message stored by itself, in bytes: more than a batch's headers.
 func (r *fencedRun) singleHeaderSize() int {
 	const names, sequence = len(jetstream.ExpectedLastSubjSeqHeader + jetstream.ExpectedLastSubjSeqSubjHeader + jetstream.ExpectedStreamHeader), 20
 	return names + 3*len(": \r\n") + sequence + len(r.subject) + len(r.cfg.Stream)
@@ -87,7 +87,7 @@ type seen struct {
 	singles atomic.Int64 // messages of a partition that are stored one by one where it does
 }
 
-// of reads an extent from what the server says of the stream, and notes its settings.
+// of makes an extent of the server's answer about the stream, and notes its settings.
 func (s *seen) of(info jetstream.StreamInfo, needs streams.Needs) delivery.Extent {
 	unfit := needs.Unmet(info.Config)
 	if unfit == nil { // a limit under which nothing is published fails no message
@@ -99,7 +99,7 @@ func (s *seen) of(info jetstream.StreamInfo, needs streams.Needs) delivery.Exten
 	}
 }
 
-// most is the largest message that the stream takes, at most as large as that; 0: any.
+// most returns the largest message that the stream takes, at most than; 0: any.
 func (s *seen) most(than int) int {
 	largest := int(s.largest.Load())
 	if than > 0 && (largest == 0 || than < largest) {

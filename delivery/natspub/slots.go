@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// mostSlots is how many batches a process may have in flight however many the stream admits.
+	// mostSlots bounds the batches of a process in flight, however many the stream admits.
 	mostSlots = 16
-	// roomier is how many batches in a row are admitted before one more is tried.
+	// roomier batches in a row are admitted before one more is tried.
 	roomier = 200
 )
 
-// slots bounds the batches in flight. All processes share what one stream admits, which no server tells: each begins
-// with its share, takes less when the stream refuses a batch for that reason, and little by little more while it does not.
+// slots bounds the batches in flight. All processes share the stream's limit, which no server tells: each begins with its share, takes
+// fewer when the stream refuses a batch for that reason, and gradually more while it does not.
 type slots struct {
 	share func() int
 
@@ -53,7 +53,7 @@ func (s *slots) enter(ctx context.Context) bool {
 	}
 }
 
-// leave gives a slot back, with what the answer was.
+// leave gives a slot back, with its batch's answer.
 func (s *slots) leave(ans wire.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/postrider/postrider/delivery/natspub/wire"
 )
 
-// Publish implements delivery.Publisher: one atomic batch of each partition, which the others' may share, or several when parts of it are
-// refused; or message by message. What does not fit into one batch is left for the next call.
+// Publish implements delivery.Publisher: one atomic batch of each partition, which others' parts may share, or several when messages are
+// refused; or message by message. Messages beyond one batch are left for the next call.
 func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcome)) {
 	runs, sends := make([]*fencedRun, len(look)), make([][]int, len(look))
 	messages, ofOne, tight := 0, 0, false
@@ -52,7 +52,7 @@ func (f *Fenced) Publish(look []delivery.Batch, done func(int, []delivery.Outcom
 	publishing.Wait()
 }
 
-// run begins the way of a batch.
+// run begins the publication of a batch.
 func (f *Fenced) run(b delivery.Batch) *fencedRun {
 	r := &fencedRun{
 		Fenced: f, batch: b, subject: f.cfg.Control.Subject(b.Lease.Partition),
@@ -80,7 +80,7 @@ type fencedRun struct {
 	named    part           // by the record of the last attempt
 }
 
-// prepare chooses the messages to send and fails those that can never be stored. It returns their indices.
+// prepare chooses the messages to send, fails those that can never be stored, and returns the chosen indices.
 func (r *fencedRun) prepare() []int {
 	most := r.roomForRecord(eachRecord)
 	send := make([]int, 0, min(len(r.batch.Messages), most))
@@ -100,7 +100,7 @@ func (r *fencedRun) prepare() []int {
 		}
 		r.bodies[i] = b
 		if len(m.Event.Payload) > wire.LargePayload {
-			r.batch.Messages[i].Event = m.Event.WithoutPayload() // it is not kept beside what was made of it
+			r.batch.Messages[i].Event = m.Event.WithoutPayload() // the body made of it suffices
 		}
 		send = append(send, i)
 		size += bytes
@@ -108,7 +108,7 @@ func (r *fencedRun) prepare() []int {
 	return send
 }
 
-// waits tells whether a message may not be sent, and gives it its outcome.
+// waits reports whether a message may not be sent, and gives it its outcome.
 func (r *fencedRun) waits(i int) bool {
 	if r.failed {
 		return true // unresolved, for no fault of its own
@@ -129,7 +129,7 @@ func (r *fencedRun) refuse(i int, o delivery.Outcome) {
 	}
 }
 
-// fail ends the run: what has no outcome stays unresolved, for that reason.
+// fail ends the run: messages without an outcome stay unresolved, for that reason.
 func (r *fencedRun) fail(err error) {
 	r.failed = true
 	for i := range r.outcomes {
@@ -139,17 +139,17 @@ func (r *fencedRun) fail(err error) {
 	}
 }
 
-// verdict is what became of one batch.
+// verdict is the result of one batch.
 type verdict uint8
 
 const (
 	stored  verdict = iota
-	refused         // for what is in it: nothing of it was stored
+	refused         // for its content: nothing of it was stored
 	given           // up: the run has failed
 )
 
-// step stores the messages of those indices in as many batches as it takes. When the stream keeps refusing one for what is in it, it is
-// halved until the message is found that it refuses.
+// step stores the messages of those indices in as many batches as it takes. A batch that the stream keeps refusing for its content is
+// halved until the refused message is found.
 func (r *fencedRun) step(ctx context.Context, indices []int) {
 	for len(indices) > 0 {
 		sent, v, err := r.store(ctx, indices)
@@ -177,9 +177,9 @@ func (r *fencedRun) sendable(indices []int) []int {
 	return list
 }
 
-// store sends one batch, of the messages of those indices or of the first ones, until it has a definite answer, and returns which were
-// sent. Every attempt holds the same messages and expects the same last record, so at most one of them can be stored. The first one goes
-// together with what other partitions are about to send, the others by themselves.
+// store sends one batch, of the messages of those indices or of the first ones, until it has a definite answer. It returns those that
+// were sent. Every attempt holds the same messages and expects the same last record, so at most one of them can be stored. The first one
+// goes together with other partitions' parts, the others by themselves.
 func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v verdict, err error) {
 	s := r.first
 	if r.first = nil; s == nil {
@@ -254,13 +254,13 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 	}
 }
 
-// perSubject tells whether a stream is full for one subject only.
+// perSubject reports whether a stream is full for one subject only.
 func perSubject(err error) bool {
 	var e *wire.APIError
 	return errors.As(err, &e) && e.Description == "maximum messages per subject exceeded"
 }
 
-// give up: a later Take finds out what became of attempts without an answer. What was never sent is nobody's fault.
+// give up: a later Take learns the fate of attempts without an answer. Unsent messages are nobody's fault.
 func (r *fencedRun) give(unknown bool, err error) {
 	switch {
 	case err == nil, errors.Is(err, errNotSent) && !unknown:
@@ -272,7 +272,7 @@ func (r *fencedRun) give(unknown bool, err error) {
 	}
 }
 
-// unfit looks at the stream after an answer that hints at its settings, and ends the run unless they are seen to fit.
+// unfit reads the stream's settings after an answer that hints at them, and ends the run unless they fit.
 func (r *fencedRun) unfit(ctx context.Context) bool {
 	now, err := r.Extent(ctx)
 	if err = cmp.Or(err, now.Unfit); err == nil {
@@ -282,13 +282,13 @@ func (r *fencedRun) unfit(ctx context.Context) bool {
 	return true
 }
 
-// denied returns a refusal of permission that came since the last error was looked at.
+// denied returns a refusal of permission that came since the error before.
 func (r *fencedRun) denied(before error) error { return wire.Permission(r.nc, before, "") }
 
-// goesOn tells whether anything may be sent: a handover does not wait for what was never sent, that is the heir's.
+// goesOn reports whether messages may be sent: a handover does not wait for unsent ones, they are the heir's.
 func (r *fencedRun) goesOn() bool { return r.batch.Lease.Valid() && !r.batch.Lease.Draining() }
 
-// share is the first attempt at a batch of those messages.
+// share makes the first attempt at a batch of those messages.
 func (r *fencedRun) share(indices []int) *share {
 	r.session.batch++
 	s := &share{run: r, indices: indices, denied: r.nc.LastError(), answered: make(chan shared, 1)}
@@ -309,13 +309,13 @@ func (r *fencedRun) again(ctx context.Context, indices []int) shared {
 	return shared{Answer: ans, alone: true}
 }
 
-// begins is the record that begins a batch of those messages. It comes first, so that it lies there whatever a server stores of a batch.
+// begins makes the record that begins a batch of those messages. It comes first, so that it lies there even if a server tears the batch.
 func (r *fencedRun) begins(indices []int, id string) *nats.Msg {
 	r.named = partOf(r.batch.Messages, indices)
 	return r.next(kindBatch, id, 0, []part{r.named})
 }
 
-// next is a record of the run's owner that is stored only behind the partition's last one.
+// next makes a record of the run's owner that is stored only behind the partition's last one.
 func (r *fencedRun) next(kind, attempt string, kept uint64, parts []part) *nats.Msg {
 	return r.control(r.subject, record{
 		Kind: kind, Epoch: r.batch.Lease.Epoch, Owner: r.batch.Lease.Owner, Batch: r.session.batch, Attempt: attempt,

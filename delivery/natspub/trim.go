@@ -16,11 +16,11 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// A purge of one subject has the server read what lies between the first message that it removes and the subject's last one,
-// while the stream takes nothing. So there are two ways.
+// A purge of one subject has the server read from the first message removed to the subject's last one, while the stream stores nothing.
+// So there are two ways.
 const (
-	// Up to a position, which is right however late the server does it: where that is not more than so many
-	// messages, or so many while the partition rests.
+	// Up to a position, which is right however late the server does it: for spans of at most shortSpan messages, calmSpan while the
+	// partition rests.
 	shortSpan = 100_000
 	calmSpan  = 400_000
 	// All but the last ones, where the server ends early: done late it takes more, but always leaves so many.
@@ -28,11 +28,11 @@ const (
 	calmRecords = 16
 )
 
-// begins is the position of the message that begins a stream: while it is there nothing was dropped from the front, as a look for gaps
-// concludes. The partition whose record it is keeps its records.
+// begins is the position of a stream's first message: while it is there nothing was dropped from the front, as a look for gaps concludes.
+// The partition of that record keeps its records.
 const begins = 1
 
-// edge is where the last record of a session lies, and how many it has written.
+// edge is the position of a session's last record, and the number of those written.
 type edge struct {
 	mu            sync.Mutex
 	last, written uint64
@@ -87,7 +87,7 @@ func (f *Fenced) Trim(ctx context.Context, id partition.ID, of delivery.Session,
 	return more, err
 }
 
-// thin removes the oldest messages of a subject but for the last ones, as many as the server does in a moment.
+// thin removes the oldest messages of a subject except the last ones, as many as the server does in a moment.
 func (c *chunk) thin(ctx context.Context, a wire.StreamAPI, subject string, held, least uint64) (removed uint64, more bool, err error) {
 	if held <= least {
 		return 0, false, nil
@@ -99,7 +99,7 @@ func (c *chunk) thin(ctx context.Context, a wire.StreamAPI, subject string, held
 	return removed, keep > least, err
 }
 
-// chunk is how many messages one purge removes: what takes about moment.
+// chunk counts the messages of one purge, which takes about moment.
 type chunk struct{ n atomic.Uint64 }
 
 const (
@@ -122,7 +122,7 @@ func (c *chunk) took(d time.Duration) {
 // askTimeout bounds each call of the JetStream API by Records.
 const askTimeout = 5 * time.Second
 
-// Records are those of one outbox in a stream, for whoever is not the owner.
+// Records reads and trims one outbox's records in a stream, without owning partitions.
 type Records struct {
 	api     wire.StreamAPI
 	subject string // of each, but for the partition
@@ -134,14 +134,14 @@ func NewRecords(nc *nats.Conn, apiPrefix, stream string, control streams.Control
 	return &Records{api: wire.NewStreamAPI(nc, apiPrefix, stream, wire.DefaultAckTimeout), subject: control.Base()}
 }
 
-// Held returns how many there are, by subject: of each partition, and of those that are no more.
+// Held returns the number of records by subject: of present and of former partitions.
 func (r *Records) Held(ctx context.Context) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return r.api.Held(ctx, r.subject+"*")
 }
 
-// MayTrim is nil where records may be removed; where not, the error wraps delivery.ErrConfiguration.
+// MayTrim returns nil where records may be removed; else the error wraps delivery.ErrConfiguration.
 func (r *Records) MayTrim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -149,7 +149,7 @@ func (r *Records) MayTrim(ctx context.Context) error {
 	return err
 }
 
-// Trim removes all but the last records of each subject, and returns how many went and how many are left.
+// Trim removes all but the last records of each subject, and returns the numbers of removed and of remaining ones.
 func (r *Records) Trim(ctx context.Context, keep uint64) (removed, left uint64, err error) {
 	held, err := r.Held(ctx)
 	if err != nil {
