@@ -2,19 +2,19 @@
 //
 // # Model
 //
-// EnsureStream finds the stream, or makes it. Needs compares its settings with what publishers need; workers do so each second.
-// A StreamReader tells what the stream holds, without payloads. Control says where the control messages of an outbox lie.
+// EnsureStream finds the stream, or makes it. Needs compares its settings with those that publishers need; workers do so each second. A
+// StreamReader reads the stream without payloads. Control names the subjects of an outbox's control messages.
 //
 // # Invariants
 //
 //   - An existing stream is never changed.
-//   - The subjects of events, control messages and doorbells lie apart: who reads events gets nothing else.
+//   - The subjects of events, control messages and doorbells lie apart: readers of events get nothing else.
 //   - A reader asks the stream's leader where a follower's answer could be outdated.
 //
 // # Failures
 //
-// Errors name the setting and the cure. They wrap ErrJetStreamOff, wire.ErrStreamMissing, wire.ErrStreamUnfit or wire.ErrConfig; what
-// cannot be reached is a delivery.ErrOutage.
+// Errors name the setting and the cure. They wrap ErrJetStreamOff, wire.ErrStreamMissing, wire.ErrStreamUnfit or wire.ErrConfig; an
+// unreachable server is a delivery.ErrOutage.
 //
 // Decisions: ADR 12 (fence), ADR 23 (no stream for each partition).
 package streams

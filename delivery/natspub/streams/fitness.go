@@ -39,7 +39,7 @@ func (n Needs) Unmet(s jetstream.StreamConfig) error {
 	return n.unfenced(s)
 }
 
-// TakesBatches looks for atomic batches in server and stream; why names what is missing.
+// TakesBatches reports whether server and stream take atomic batches; why names the obstacle.
 func TakesBatches(nc *nats.Conn, s jetstream.StreamConfig) (can bool, why string) {
 	switch {
 	case !versionAtLeast(nc.ConnectedServerVersion(), 12):
@@ -83,11 +83,11 @@ func (n Needs) unfenced(s jetstream.StreamConfig) error {
 	return nil
 }
 
-// mostInFile is what a stream in files takes of headers and body, in bytes: the server refuses to write a record above 32 MiB
-// (rlBadThresh in its filestore.go), and counts that as a failure of the disk, not of the message.
+// mostInFile bounds headers and body in a stream in files, in bytes. The server refuses to write a record above 32 MiB (rlBadThresh in
+// its filestore.go), and blames the disk, not the message.
 const mostInFile = 32<<20 - 8<<10
 
-// LargestMessage is the largest message that a stream of that configuration takes, headers and body, in bytes; 0: any.
+// LargestMessage returns the largest message that such a stream takes, headers and body, in bytes; 0: any.
 func LargestMessage(s jetstream.StreamConfig) int {
 	switch largest := int(s.MaxMsgSize); {
 	case s.Storage == jetstream.MemoryStorage:

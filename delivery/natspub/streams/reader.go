@@ -38,10 +38,10 @@ func NewStreamReader(nc *nats.Conn, apiPrefix, stream string, subject wire.Subje
 	return &StreamReader{js: js, api: wire.NewStreamAPI(nc, apiPrefix, stream, wire.DefaultAckTimeout), stream: stream, filter: subject.Filter()}, nil
 }
 
-// readTimeout bounds each call of the JetStream API, and how long a reader hears nothing before it begins again.
+// readTimeout bounds each call of the JetStream API, and the silence after which a reader begins again.
 const readTimeout = 5 * time.Second
 
-// Extent returns where the stream begins and ends, and since when it exists.
+// Extent returns the stream's first and last position, and its time of creation.
 func (r *StreamReader) Extent(ctx context.Context) (gaps.StreamExtent, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (r *StreamReader) Following(ctx context.Context, position uint64) (uint64, 
 	return cmp.Or(m.Sequence, math.MaxUint64), err
 }
 
-// Drops says which settings let the stream lack single messages, and its oldest ones.
+// Drops names settings that let the stream lack single messages, and its oldest ones.
 func (r *StreamReader) Drops(ctx context.Context) (single, oldest string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (r *StreamReader) Drops(ctx context.Context) (single, oldest string, err er
 	return single, oldest, nil
 }
 
-// scanPage is the most messages that are handed on at once.
+// scanPage bounds the messages that are handed on at once.
 const scanPage = 5000
 
 // Scan gives fn the messages between two positions, in their order.
@@ -121,7 +121,7 @@ func (r *StreamReader) Scan(ctx context.Context, first, last uint64, fn func([]g
 		switch {
 		case err != nil:
 			return cmp.Or(failed, err)
-		case next.Sequence == 0 || next.Sequence > end: // what is left may have been removed meanwhile
+		case next.Sequence == 0 || next.Sequence > end: // the rest may have been removed meanwhile
 			return failed
 		case len(next.Body) == 0 && next.Header.Get(headername.Status) != "": // the client keeps it to itself
 			if err := fn([]gaps.StoredMessage{EntryOf(r.filter, next.Header, next.Sequence)}); err != nil {
@@ -137,7 +137,7 @@ func (r *StreamReader) Scan(ctx context.Context, first, last uint64, fn func([]g
 	return failed
 }
 
-// Unseen returns the first message of the filter behind a position of a stream if clients keep it to themselves; else nil.
+// Unseen returns the first message of the filter behind a stream's position if clients drop it; else nil.
 func Unseen(ctx context.Context, js jetstream.JetStream, stream, filter string, after uint64) (*unseen.Message, error) {
 	return unseen.Next(ctx, js, stream, filter, after)
 }
@@ -147,7 +147,7 @@ func LastOf(ctx context.Context, js jetstream.JetStream, stream, filter string) 
 	return unseen.Last(ctx, js, stream, filter)
 }
 
-// read reads from a position on until the end, or until nothing comes any more, and returns the position to go on from.
+// read reads from a position until the end, or until no message comes any more, and returns the position to go on from.
 func (r *StreamReader) read(ctx context.Context, from, end uint64, fn func([]gaps.StoredMessage) error) (next uint64, err error) {
 	consumer, err := r.js.OrderedConsumer(ctx, r.stream, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{r.filter}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: from, HeadersOnly: true,
@@ -202,7 +202,7 @@ func (r *StreamReader) read(ctx context.Context, from, end uint64, fn func([]gap
 	}
 }
 
-// EntryOf reads what a message at a position says of itself; where no outbox published it, Foreign says so.
+// EntryOf reads a message's entry from its headers; where no outbox published it, Foreign says so.
 func EntryOf(subject string, header nats.Header, at uint64) gaps.StoredMessage {
 	e := gaps.StoredMessage{Position: at, Subject: subject, Stream: header.Get(message.HeaderStream)}
 	var err error

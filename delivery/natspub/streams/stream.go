@@ -28,35 +28,35 @@ const (
 	bells                = "outbox.bell.>" // see outbox.BellSubject
 )
 
-// Control says where an outbox's control messages go.
+// Control names an outbox's control subjects.
 type Control struct {
 	// Outbox keeps the control subjects of several outboxes on one stream apart.
 	Outbox uuid.UUID
-	// Prefix is what they begin with, as the outbox's tables have it. Defaults to DefaultControlPrefix.
+	// Prefix begins these subjects, as the outbox's tables have it. Defaults to DefaultControlPrefix.
 	Prefix string
 }
 
 // Subjects lists the subjects of the fence, which a stream must capture.
 func (c Control) Subjects() string { return cmp.Or(c.Prefix, DefaultControlPrefix) + ".>" }
 
-// Subject is a partition's control subject.
+// Subject returns a partition's control subject.
 func (c Control) Subject(id partition.ID) string { return c.Base() + strconv.Itoa(int(id)) }
 
-// Base is how this outbox's control subjects begin.
+// Base begins this outbox's control subjects.
 func (c Control) Base() string {
 	return fmt.Sprintf("%s.%x.", cmp.Or(c.Prefix, DefaultControlPrefix), c.Outbox[:6])
 }
 
-// StreamConfig says which stream is published to, and how it is created when that is asked for.
+// StreamConfig names the stream to publish to, and the settings for its creation on request.
 type StreamConfig struct {
 	// Name of the stream. Defaults to EVENTS.
 	Name string
-	// APIPrefix is under what JetStream answers: "$JS.NAME.API" for the domain NAME, or what the account imports another's API as.
+	// APIPrefix begins the subjects of JetStream's API: "$JS.NAME.API" for the domain NAME, or the account's import of another's API.
 	// Defaults to "$JS.API".
 	APIPrefix string
 	// Subject is the template whose subjects the stream must capture.
 	Subject wire.Subject
-	// Control says where control messages go, which a stream that is made captures, too.
+	// Control names the control messages' subjects, which a stream that is made captures, too.
 	Control Control
 	// Create makes the stream when it is missing; an existing one is never changed.
 	Create bool
@@ -64,13 +64,13 @@ type StreamConfig struct {
 	Replicas int
 	// Memory keeps the stream in memory instead of in files.
 	Memory bool
-	// Timeout bounds each call of the JetStream API, and how long a cluster may have no place for a stream. Defaults to 5 s.
+	// Timeout bounds each call of the JetStream API, and the time a cluster may have no place for a stream. Defaults to 5 s.
 	Timeout time.Duration
 	// Logger defaults to slog.Default.
 	Logger *slog.Logger
 }
 
-// ErrJetStreamOff is of a server, or of an account, that has none.
+// ErrJetStreamOff means that a server, or an account, lacks JetStream.
 var ErrJetStreamOff = errors.New("JetStream is not enabled")
 
 func (c StreamConfig) withDefaults() StreamConfig {
@@ -137,7 +137,7 @@ func EnsureStream(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	return info, cfg.check(info)
 }
 
-// EnsureFenced does the same for who publishes, and refuses a stream that keeps no fence.
+// EnsureFenced does the same for publishers, and refuses a stream that keeps no fence.
 func EnsureFenced(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstream.StreamInfo, error) {
 	info, err := EnsureStream(ctx, nc, cfg)
 	if err == nil {
@@ -146,7 +146,7 @@ func EnsureFenced(ctx context.Context, nc *nats.Conn, cfg StreamConfig) (*jetstr
 	return info, err
 }
 
-// codeNoPeers says that a cluster has none for a stream's replicas.
+// codeNoPeers means that a cluster lacks servers for a stream's replicas.
 const codeNoPeers = 10005
 
 // create has the stream created. A cluster that begins, that holds an election or lacks a server has no place for it yet.
@@ -166,7 +166,7 @@ func (c StreamConfig) create(ctx context.Context, js jetstream.JetStream, config
 	}
 }
 
-// capture is the widest subject that lies under the template's fixed beginning.
+// capture returns the widest subject under the template's fixed beginning.
 func capture(s wire.Subject) string {
 	fixed, _, _ := strings.Cut(s.String(), ".{")
 	if fixed == s.String() {
@@ -175,7 +175,7 @@ func capture(s wire.Subject) string {
 	return fixed + ".>"
 }
 
-// overlap adds the stream that has the subjects already to a refusal for that reason.
+// overlap names, in a refusal for that reason, the stream that has the subjects.
 func (c StreamConfig) overlap(ctx context.Context, js jetstream.JetStream, err error) error {
 	const subjectsOverlap = 10065
 	if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != subjectsOverlap {
@@ -224,7 +224,7 @@ func (c StreamConfig) check(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// covers tells whether every subject that matches filter matches subject too.
+// covers reports whether every subject that matches filter matches subject too.
 func covers(subject, filter string) bool {
 	s, f := strings.Split(subject, "."), strings.Split(filter, ".")
 	for i, token := range s {
