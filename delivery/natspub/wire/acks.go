@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Answer says where a message lies in the stream, or why it does not.
+// Answer is a message's position in the stream, or its error.
 type Answer struct {
 	Sequence  uint64 // in the stream; of a batch, its last message's
 	Duplicate bool   // it was stored before, under the same message id
@@ -57,7 +57,7 @@ func NewAnswers(of StreamAPI) (*Answers, error) {
 	return a, nil
 }
 
-// expect returns a fresh reply subject, and to whom its answer goes.
+// expect returns a fresh reply subject, whose answer the receiver gets.
 func (a *Answers) expect(to receiver) (reply string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +66,7 @@ func (a *Answers) expect(to receiver) (reply string) {
 	return string(strconv.AppendUint(append(make([]byte, 0, len(a.prefix)+13), a.prefix...), a.next, 36))
 }
 
-// number is which message a reply subject stands for.
+// number returns the message's number in a reply subject.
 func (a *Answers) number(reply string) (uint64, bool) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(reply, a.prefix), 36, 64)
 	return n, err == nil
@@ -103,8 +103,8 @@ func (a *Answers) receive(msg *nats.Msg) {
 	to.receive(ans)
 }
 
-// usualAnswer reads what a server writes of a message that it has stored in that
-// stream, without decoding JSON; false: it is something else.
+// usualAnswer reads a server's usual acknowledgement of a message in that stream, without decoding JSON; false: the answer is another
+// one.
 func usualAnswer(data []byte, stream string) (Answer, bool) {
 	const opening, middle, closing = `{"stream":"`, `","seq":`, `}`
 	rest, ok := bytes.CutPrefix(data, []byte(opening))
@@ -131,8 +131,8 @@ func usualAnswer(data []byte, stream string) (Answer, bool) {
 // Close ends the subscription.
 func (a *Answers) Close() error { return a.sub.Unsubscribe() }
 
-// Exchange sends messages, of which write sends all with these reply subjects on the first and the
-// last one, and waits for the answer: until the connection breaks, the patience or ctx ends.
+// Exchange has write send messages, the first one with the reply subject opens and the last one with reply, and waits for the answer:
+// until connection, patience or ctx ends.
 func (a *Answers) Exchange(ctx context.Context, write func(opens, reply string) error) Answer {
 	answered := make(answerChannel, 2)
 	opens, reply := a.expect(opening{answered}), a.expect(answered)
@@ -160,8 +160,8 @@ func (a *Answers) Exchange(ctx context.Context, write func(opens, reply string) 
 	}
 }
 
-// opening is where the first message of a batch is answered: emptily, or by a refusal for want of room, which servers before 2.14
-// give as incomplete. What else is wrong is told to the last message, too.
+// opening receives the answer to a batch's first message: empty, or a refusal for want of room, which servers before 2.14 give as
+// incomplete. The last message's answer has all other errors, too.
 type opening struct{ to answerChannel }
 
 func (o opening) receive(ans Answer) {

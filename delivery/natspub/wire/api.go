@@ -14,8 +14,8 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// StreamAPI asks the leader of one stream. Its errors wrap delivery.ErrOutage where nothing else is said. The library's own read of a last
-// message is not used: where a stream allows direct gets it may be answered by a follower that lags behind.
+// StreamAPI asks the leader of one stream. Its errors wrap delivery.ErrOutage where nothing else is said. The library's own read of a
+// last message is not used: where a stream allows direct gets, a lagging follower may answer it.
 type StreamAPI struct {
 	nc             *nats.Conn
 	prefix, stream string
@@ -27,7 +27,7 @@ func NewStreamAPI(nc *nats.Conn, prefix, stream string, ackTimeout time.Duration
 	return StreamAPI{nc, prefix, stream, &patience{most: ackTimeout}}
 }
 
-// OwnAPI is where JetStream answers if it is the account's own, in the server that a client is connected to.
+// OwnAPI is the prefix of the account's own JetStream, in the server that a client is connected to.
 const OwnAPI = "$JS.API"
 
 // codeNoMessage is the answer when nothing is stored on a subject.
@@ -51,7 +51,7 @@ func (a StreamAPI) Next(ctx context.Context, filter string, from uint64) (RawMes
 	return a.get(ctx, map[string]any{"seq": from, "next_by_subj": filter})
 }
 
-// At returns what lies at a position.
+// At returns the message at a position.
 func (a StreamAPI) At(ctx context.Context, position uint64) (RawMessage, error) {
 	return a.get(ctx, map[string]any{"seq": position})
 }
@@ -75,7 +75,7 @@ func (a StreamAPI) get(ctx context.Context, which map[string]any) (RawMessage, e
 	case reply.Error != nil:
 		return RawMessage{}, a.refused(reply.Error)
 	}
-	header, _ := nats.DecodeHeadersMsg(reply.Message.Headers) // what others wrote may be unreadable: clients give such a message none
+	header, _ := nats.DecodeHeadersMsg(reply.Message.Headers) // others' headers may be unreadable: clients give such a message none
 	return RawMessage{Sequence: reply.Message.Sequence, At: reply.Message.At, Header: header, Body: reply.Message.Data}, nil
 }
 
@@ -96,8 +96,8 @@ func (a StreamAPI) Held(ctx context.Context, filter string) (map[string]uint64, 
 
 const operationPurge = "STREAM.PURGE"
 
-// Purge removes the messages of a literal subject that lie before a position, or all but the last ones: one of the two is
-// above 0. It returns how many went. Where nobody may, the error wraps ErrConfiguration.
+// Purge removes the messages of a literal subject that lie before a position, or all but the last keep: one of the two is above 0. It
+// returns their number. Without permission the error wraps ErrConfiguration.
 func (a StreamAPI) Purge(ctx context.Context, subject string, before, keep uint64) (purged uint64, err error) {
 	which := map[string]any{"filter": subject, "keep": keep}
 	if keep == 0 {
@@ -123,7 +123,7 @@ func (a StreamAPI) Purge(ctx context.Context, subject string, before, keep uint6
 	return reply.Purged, err
 }
 
-// Info returns what the stream holds, and its settings.
+// Info returns the stream's state and settings.
 func (a StreamAPI) Info(ctx context.Context) (jetstream.StreamInfo, error) {
 	var reply struct {
 		Error *APIError `json:"error"`
@@ -136,7 +136,7 @@ func (a StreamAPI) Info(ctx context.Context) (jetstream.StreamInfo, error) {
 	return reply.StreamInfo, err
 }
 
-// ask is a request that is made again where it is not answered: the server that took it may have gone.
+// ask makes a request again until it is answered: the server that took it may have gone.
 func (a StreamAPI) ask(ctx context.Context, operation string, body, reply any) error {
 	for {
 		began, patience := time.Now(), a.patience.now()
@@ -170,7 +170,7 @@ func (a StreamAPI) request(ctx context.Context, operation string, body, reply an
 	return nil
 }
 
-// refused classes what the API says no to. A stream that is missing now was there at the start: it may come back, so it is an outage.
+// refused classes the API's refusals. A stream that is missing now was there at the start: it may come back, so it is an outage.
 func (a StreamAPI) refused(e *APIError) error {
 	return fmt.Errorf("%w: stream %s: %w", delivery.ErrOutage, a.stream, e)
 }

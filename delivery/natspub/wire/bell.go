@@ -29,8 +29,8 @@ type Bell struct {
 
 var bellRight = regexp.MustCompile(`for (Subscription|Publish) to "(outbox\.bell\.[^"]*)"`) // see outbox.BellSubject
 
-// refusedBell returns the right that a server's refusal says the user lacks on a doorbell's subject; "": it is of something else.
-// The client names no subscription with it.
+// refusedBell returns the right to a doorbell's subject that the user lacks by a server's refusal; "": it concerns another subject. The
+// client names no subscription with it.
 func refusedBell(err error) (right, subject string) {
 	if found := bellRight.FindStringSubmatch(fmt.Sprint(err)); found != nil && errors.Is(err, nats.ErrPermissionViolation) {
 		return map[string]string{"Subscription": "subscribe", "Publish": "publish"}[found[1]], found[2]
@@ -63,7 +63,7 @@ func (b *Bell) hear(ring *nats.Msg) {
 	}
 }
 
-// Ring rings for every partition; it never waits and never fails loudly: polling finds what a lost ring announced.
+// Ring rings for every partition; it never waits or fails loudly: polling finds the events of a lost ring.
 func (b *Bell) Ring() { b.RingFor() }
 
 // RingFor rings for some partitions, or for every one if it is given none.
@@ -78,7 +78,7 @@ func (b *Bell) RingFor(named ...partition.ID) {
 // Rung receives after rings.
 func (b *Bell) Rung() <-chan struct{} { return b.rung }
 
-// Heard returns which partitions the rings named since it was asked last; every: one named none, and was for all.
+// Heard returns the partitions of the rings since its last call; every: one named none, and was for all.
 func (b *Bell) Heard() (named []partition.ID, every bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

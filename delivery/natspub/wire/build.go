@@ -12,12 +12,12 @@ import (
 	"github.com/postrider/postrider/message/codec"
 )
 
-// Shape says how an event becomes a message. All that publish events of one outbox should be given the same, replays and rehearsals
-// included: an event that is published again then has the same subject, headers and body.
+// Shape turns events into messages. All publishers of one outbox should have the same one, replays and rehearsals included: an event that
+// is published again then has the same subject, headers and body.
 type Shape struct {
 	// Subject is the template of subjects. Defaults to DefaultSubject.
 	Subject Subject
-	// Headers says which headers messages carry beyond the usual ones.
+	// Headers chooses the headers beside the usual ones.
 	Headers Headers
 	// Compressor compresses the bodies; nil leaves them as they are.
 	Compressor *codec.Compressor
@@ -45,8 +45,8 @@ func (s Shape) Validate() error {
 	return s.Headers.Validate()
 }
 
-// Builder makes messages, for every publisher. What it makes depends on nothing but its shape and what is stored of the event, so that an
-// event which is published again has the same subject, headers and body, but for its generation, epoch and batch.
+// Builder makes messages, for every publisher. They depend on its shape and the stored event alone: an event that is published again has
+// the same subject, headers and body, but for generation, epoch and batch.
 type Builder struct {
 	Shape
 
@@ -71,7 +71,7 @@ func NewBuilder(shape Shape) (Builder, error) {
 	return b, nil
 }
 
-// Content is what a message carries: the payload, or the payload compressed.
+// Content is a message's body: the payload, or the payload compressed.
 type Content struct {
 	Data     []byte
 	encoding string // empty as it is
@@ -93,7 +93,7 @@ func (b Builder) Body(m delivery.Message) Content {
 	return Content{Data: m.Event.Payload}
 }
 
-// encoded tells whether the producer encoded the body itself, and the message says how.
+// encoded reports whether the producer encoded the body, and a header names the encoding.
 func (b Builder) encoded(e *delivery.Event) bool {
 	for name := range e.Headers {
 		if strings.EqualFold(name, headerEncoding) && b.Headers.sends(e, name) {
@@ -106,7 +106,7 @@ func (b Builder) encoded(e *delivery.Event) bool {
 // Message makes a message of its own.
 func (b Builder) Message(m delivery.Message) *nats.Msg { return b.writer().Message(m, b.Body(m)) }
 
-// Bound is about the most that a message's headers take, in bytes.
+// Bound estimates the largest size of a message's headers, in bytes.
 func (b Builder) Bound(m delivery.Message) int {
 	const names, encoded = 420, 3
 	e := m.Event

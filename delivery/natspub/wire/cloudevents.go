@@ -61,7 +61,7 @@ func checkExtension(name string) error {
 	return nil
 }
 
-// attributes are what CloudEvents says of every event, as headers.
+// attributes are those of every event, as CloudEvents headers.
 type attributes struct {
 	version, source, contentType string
 }
@@ -95,7 +95,7 @@ func (a *attributes) add(w *Writer, m delivery.Message) {
 	}
 }
 
-// related is the value of an attribute of the extension for correlation.
+// related returns the value of an attribute of the extension for correlation.
 func (a *attributes) related(w *Writer, id string) string {
 	if w.build.Headers.Minimal {
 		return ""
@@ -103,7 +103,7 @@ func (a *attributes) related(w *Writer, id string) string {
 	return message.EncodeAttribute(id)
 }
 
-// contentTypeOf is what the producer says, else the default. What is no media type was not meant for this.
+// contentTypeOf returns the producer's content type, else the default. It ignores values that are no media type.
 func (a *attributes) contentTypeOf(headers map[string]string) string {
 	if len(headers) > 0 {
 		for _, name := range [...]string{message.HeaderCEDataContentType, "content-type", "Content-Type"} {
@@ -115,7 +115,7 @@ func (a *attributes) contentTypeOf(headers map[string]string) string {
 	return a.contentType
 }
 
-// mediaType writes a media type without the spaces that readers which do not decode would stumble over; "" when it is none.
+// mediaType writes a media type without spaces, over which readers that do not decode would stumble; "" when it is none.
 func mediaType(text string) string {
 	if text == "" {
 		return ""
@@ -127,7 +127,7 @@ func mediaType(text string) string {
 	return strings.ReplaceAll(mime.FormatMediaType(kind, parameters), "; ", ";")
 }
 
-// absoluteURI is the text when it is a URI with a scheme, else "".
+// absoluteURI returns the text when it is a URI with a scheme, else "".
 func absoluteURI(text string) string {
 	if text == "" {
 		return ""

@@ -11,12 +11,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// tellAgain is how often at most the log has why connecting again fails: there are several attempts a second.
+// tellAgain lies between two log lines about failing to reconnect: there are several attempts a second.
 const tellAgain = time.Minute
 
-// Connect dials with the options that order and fencing need: no reconnect buffer, so that a publish which failed cannot be sent later; and
-// reconnecting for ever, also where the login is refused: that of a server that is being set up, or one whose new credentials come late.
-// More options may follow; they are applied last.
+// Connect dials with the options that order and fencing need: no reconnect buffer, so that a publish which failed cannot be sent later;
+// and reconnecting for ever, also after a refused login: the server may be in setup, or new credentials late. More options may follow;
+// they are applied last.
 func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
 	var told time.Time           // when an attempt was told of; callbacks come one after the other
 	refused := map[string]bool{} // rights to doorbells that were told of
@@ -74,8 +74,8 @@ func Connect(url, name string, log *slog.Logger, more ...nats.Option) (*nats.Con
 	return nc, nil
 }
 
-// readable tells whether each of the URLs is one, and whether what stands before an @ is its user. A # in a password
-// ends the address; what was meant for the user would be a host and a port then, which errors show.
+// readable reports whether each of the URLs is one, and the part before an @ its user. A # in a password ends the address: user and
+// password would pass for host and port, which errors show.
 func readable(urls string) bool {
 	for one := range strings.SplitSeq(urls, ",") {
 		one = strings.TrimSpace(one)

@@ -1,5 +1,5 @@
-// Package wire is what goes over the connection to NATS: how an event becomes a message, how an answer is awaited and read, and what a
-// refusal means. It knows nothing of records, batches or partitions that are taken: package natspub does.
+// Package wire speaks to NATS: it makes messages of events, awaits and reads answers, and classes refusals. It knows nothing of records,
+// batches or partitions that are taken: package natspub does.
 //
 // # Model
 //
@@ -14,10 +14,10 @@
 //
 //   - The client never resends by itself and never buffers while it is disconnected (Connect): a publish that failed here must not
 //     appear later.
-//   - What is made of an event depends on the Shape and on what is stored of the event alone.
+//   - A message depends on the Shape and on the stored event alone.
 //   - Every token that a subject takes from data is encoded: letters, digits, '-' and '_' stay, every other byte becomes %XX. Data
 //     cannot add a token, a wildcard or a space. Header values cannot add a header.
-//   - What another stream on the subject answers to an expectation of its name is not taken.
+//   - A refusal by another stream on the subject, under an unexpected name, is not taken.
 //
 // # Failures
 //

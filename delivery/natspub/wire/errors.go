@@ -17,16 +17,16 @@ import (
 // ErrConfig is wrapped by every complaint about settings.
 var ErrConfig = errors.New("nats configuration")
 
-// Errors of who checks a stream.
+// A stream's check returns these errors.
 var (
 	ErrStreamMissing = errors.New("stream does not exist")
 	ErrStreamUnfit   = errors.New("stream does not fit")
 )
 
-// ErrHeader is the failure of an event that holds a header which cannot be sent.
+// ErrHeader means that an event has a header which cannot be sent.
 var ErrHeader = errors.New("header cannot be sent")
 
-// APIError is an answer of the JetStream API that says no.
+// APIError is a refusal by the JetStream API.
 type APIError struct {
 	Code        int    `json:"code"`
 	ErrCode     int    `json:"err_code"`
@@ -51,7 +51,7 @@ const (
 	codePurgeFailed         = 10110
 )
 
-// Classify says of a failure whether it is the message's, an outage, a matter of configuration, or leaves the outcome unknown.
+// Classify classes a failure: the message's own, an outage, a matter of configuration, or an unknown outcome.
 func Classify(err error) delivery.Outcome {
 	var api *APIError
 	switch {
@@ -96,16 +96,16 @@ const (
 	codeDuplicateInBatch   = 10201
 )
 
-// NoRoom tells whether a code is of a limit of the account or of the server: JSAccountResourcesExceededErr, JSInsufficientResourcesErr,
+// NoRoom reports whether a code is of a limit of the account or of the server: JSAccountResourcesExceededErr, JSInsufficientResourcesErr,
 // JSMemoryResourcesExceededErr, JSStorageResourcesExceededErr.
 func NoRoom(code int) bool { return slices.Contains([]int{10002, 10023, 10028, 10047}, code) }
 
-// OfMessage tells whether a code is of what one message is or holds.
+// OfMessage reports whether a code concerns one message's size, headers or subject.
 func OfMessage(code int) bool {
 	return code == codeMessageTooLarge || code == codeHeaderTooLarge || code == codeMalformedSubject
 }
 
-// IsConfiguration tells whether only a person can make such an answer go away.
+// IsConfiguration reports whether only a person can cure such an answer.
 func IsConfiguration(err error) bool {
 	switch Refusal(err) {
 	case codePersistAsync, codeRollupRefused,
@@ -115,7 +115,7 @@ func IsConfiguration(err error) bool {
 	return false
 }
 
-// Reason classes what a publisher reports; "": it is not the broker's. It is a condition.Judge.
+// Reason classes a publisher's error; "": it is not the broker's. It is a condition.Judge.
 func Reason(err error) condition.Reason {
 	code := Refusal(err)
 	switch {
@@ -139,11 +139,11 @@ func Reason(err error) condition.Reason {
 	return ""
 }
 
-// ErrNotConnected is what the client says of everything that is sent while it looks for a server.
+// ErrNotConnected means that the client looked for a server instead of sending.
 var ErrNotConnected = errors.New("not connected to NATS")
 
-// Plainly puts the client's words for a missing connection into plain ones: without
-// a reconnect buffer, it says that a buffer is full. Where the login is refused, it says so.
+// Plainly puts the client's words for a missing connection into plain ones: without a reconnect buffer, the client says that a buffer is
+// full. A refused login is named.
 func Plainly(nc *nats.Conn, err error) error {
 	if !errors.Is(err, nats.ErrReconnectBufExceeded) && !errors.Is(err, nats.ErrConnectionReconnecting) {
 		return err
@@ -154,14 +154,14 @@ func Plainly(nc *nats.Conn, err error) error {
 	return notConnectedError{err}
 }
 
-// notConnectedError is ErrNotConnected, and still what the client said.
+// notConnectedError is ErrNotConnected, and wraps the client's error.
 type notConnectedError struct{ said error }
 
 func (notConnectedError) Error() string     { return ErrNotConnected.Error() }
 func (e notConnectedError) Unwrap() []error { return []error{ErrNotConnected, e.said} }
 
-// Permission returns a refusal of permission that came since the last error was looked
-// at: it comes by itself, and what was refused has no answer. That of a purge is nobody else's, that of hearing answers is everybody's.
+// Permission returns a refusal of permission that came since the error before: it comes by itself, and the refused request has no answer.
+// A purge's refusal concerns the purge alone, one of hearing answers every request.
 func Permission(nc *nats.Conn, before error, operation string) error {
 	e := nc.LastError()
 	//nolint:errorlint // identity is meant: each refusal is an error of its own
@@ -172,7 +172,7 @@ func Permission(nc *nats.Conn, before error, operation string) error {
 	return e
 }
 
-// refusesLogin tells whether the server lets nobody in with the name, the token or the key.
+// refusesLogin reports whether the server refuses the name, the token or the key.
 func refusesLogin(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrAccountAuthExpired)

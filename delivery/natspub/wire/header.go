@@ -12,15 +12,15 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// Headers says which headers a message carries beyond the ones it always has.
+// Headers chooses a message's headers beyond the ones it always has.
 type Headers struct {
 	// Full adds Outbox-Recorded-At.
 	Full bool
-	// Minimal leaves out what producers say beside the event, but for what Forward names: their own headers, correlation and causation.
+	// Minimal leaves out producers' headers, correlation and causation, except those that Forward names.
 	Minimal bool
-	// Forward names those of the producer's own headers that are sent; without names, and without Minimal, all are. Names that
-	// begin with Nats- or Outbox-, Status, Description and KV-Operation are refused. With CloudEvents names that begin with
-	// ce- are extension attributes; those that the relay sets are refused.
+	// Forward names those of the producer's own headers that are sent; without names, and without Minimal, all are. Names that begin with
+	// Nats- or Outbox-, Status, Description and KV-Operation are refused. With CloudEvents names that begin with ce- are extension
+	// attributes; the relay's own are refused.
 	Forward []string
 	// CloudEvents, where given, adds the headers of a CloudEvent.
 	CloudEvents *CloudEvents
@@ -58,7 +58,7 @@ func checkHeaderName(name string) error {
 	return nil
 }
 
-// most is about how many headers a message gets, those of its mode included.
+// most estimates a message's number of headers, those of its mode included.
 func (h Headers) most() int {
 	n := 8
 	if h.CloudEvents != nil {
@@ -67,7 +67,7 @@ func (h Headers) most() int {
 	return n + len(h.Forward)
 }
 
-// add sets what not every message has.
+// add sets the optional headers.
 func (h Headers) add(w *Writer, m delivery.Message) {
 	e := m.Event
 	if seen := m.Generation + m.Era; seen > 0 {
@@ -105,11 +105,11 @@ func (h Headers) add(w *Writer, m delivery.Message) {
 	}
 }
 
-// all tells whether the producer's own headers are sent without being named.
+// all reports whether the producer's own headers are sent without being named.
 func (h Headers) all() bool { return !h.Minimal && len(h.Forward) == 0 }
 
-// sends tells whether one of the event's own headers is sent. What the relay says itself
-// is not said twice, and what would make an invalid CloudEvent is left out.
+// sends reports whether one of the event's own headers is sent: the relay's own are not repeated, and those that make a CloudEvent
+// invalid are left out.
 func (h Headers) sends(e *delivery.Event, name string) bool {
 	switch {
 	case !h.all():
@@ -137,8 +137,8 @@ func (h Headers) Check(e *delivery.Event) error {
 // traceLimit is the longest trace context that is passed on, in bytes; the outbox stores no longer one.
 const traceLimit = 1024
 
-// traceable tells whether a stored trace context can be passed on as it is. An events relation of another's making may hold anything; a
-// trace is not worth the message.
+// traceable reports whether a stored trace context can be passed on as it is. A foreign events relation may hold anything; a trace is not
+// worth the message.
 func traceable(value string) bool {
 	return value != "" && len(value) <= traceLimit && message.EncodeHeader(value) == value
 }

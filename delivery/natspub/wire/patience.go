@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// DefaultAckTimeout is how long an answer is awaited at most, unless a publisher was told otherwise.
+// DefaultAckTimeout bounds the wait for an answer, unless a publisher was told otherwise.
 const DefaultAckTimeout = 5 * time.Second
 
-// leastPatience is the shortest that an answer is awaited, unless the time-out itself is shorter.
+// leastPatience is the shortest wait for an answer, unless the time-out itself is shorter.
 const leastPatience = time.Second
 
-// patience is how long an answer is awaited before it is asked for again. What was on its way to a leader that stopped is
-// never answered, so it follows how long answers took, as TCP's retransmission does (RFC 6298), and doubles while there are
-// none: a broker that is always slow is not asked in vain for ever.
+// patience is the wait for an answer before it is asked for again. A leader that stopped never answers, so the wait follows the answers'
+// times, as TCP's retransmission does (RFC 6298), and doubles while there are none: a broker that is always slow is not asked in vain for
+// ever.
 type patience struct {
 	most time.Duration // --ack-timeout
 
@@ -45,7 +45,7 @@ func (p *patience) answered(took time.Duration) {
 	p.smooth += (took - p.smooth) / 8
 }
 
-// unanswered notes that a wait of that long was in vain. Of those that waited beside each other the first one counts.
+// unanswered notes that a wait of that length was in vain. Of simultaneous waits the first one counts.
 func (p *patience) unanswered(waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *patience) unanswered(waited time.Duration) {
 	}
 }
 
-// What is tried again pauses between, at first and at most.
+// retryLeast is the first pause between attempts, retryMost the longest.
 const (
 	retryLeast = 5 * time.Millisecond
 	retryMost  = 250 * time.Millisecond
@@ -77,8 +77,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// PauseCrowded waits before a batch is sent again for which the stream had no room: longer with each attempt, and by chance, so that those
-// who wait do not come together. False means that ctx ended.
+// PauseCrowded waits before a batch is sent again for which the stream had no room: longer with each attempt, and with jitter, so that
+// waiting senders do not come together. False means that ctx ended.
 func PauseCrowded(ctx context.Context, attempts int) bool {
 	most := min(retryLeast<<min(attempts, 10), retryMost)
 	return rest(ctx, rand.N(most)+retryLeast) // jitter, not a secret

@@ -21,10 +21,10 @@ func CheckSize(size int, server int64, stream int, name string) error {
 	return nil
 }
 
-// LargePayload is above which payloads are compressed one at a time, in bytes: the memory that it takes is a multiple.
+// LargePayload bytes are the limit above which payloads are compressed one at a time: compression takes a multiple of memory.
 const LargePayload = 1 << 20
 
-// oneAtATime holds up who compresses a large payload while another one is.
+// oneAtATime holds up the compression of a large payload behind another's.
 type oneAtATime struct{ mu sync.Mutex }
 
 func (o *oneAtATime) lock(size int) (unlock func()) {
@@ -35,7 +35,7 @@ func (o *oneAtATime) lock(size int) (unlock func()) {
 	return o.mu.Unlock
 }
 
-// largest is the largest payload that server and stream could take, and whose limit that is; 0 where it may become shorter.
+// largest returns the largest payload that server and stream could take, and names the limit; 0 where compression may shorten it.
 func (b Builder) largest(server int64, stream int, name string) (bytes int64, limit string) {
 	switch {
 	case b.Compressor != nil:
@@ -47,7 +47,7 @@ func (b Builder) largest(server int64, stream int, name string) (bytes int64, li
 	}
 }
 
-// copies is how many more copies of a payload are held until it is acknowledged.
+// copies counts the further copies of a payload until it is acknowledged.
 func (b Builder) copies() int {
 	if b.Compressor != nil {
 		return 1
@@ -62,8 +62,8 @@ type capabilities struct {
 	can    delivery.Capabilities
 }
 
-// Capabilities are those of a publisher of such messages to a stream that takes so many bytes at most; 0: any. The text of the
-// limit is made when a limit changes: the relay asks with each batch.
+// Capabilities returns the abilities of a publisher of such messages to a stream that takes most bytes; 0: any. The text of the limit is
+// made when a limit changes: the relay asks with each batch.
 func (b Builder) Capabilities(nc *nats.Conn, most int, stream string) delivery.Capabilities {
 	server, last := nc.MaxPayload(), b.last.Load()
 	if last == nil || last.server != server || last.stream != most {

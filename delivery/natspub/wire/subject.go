@@ -70,7 +70,7 @@ func ParseSubject(template string) (Subject, error) {
 // String returns the template.
 func (s Subject) String() string { return s.text }
 
-// Filter is the subject with a wildcard for every field.
+// Filter returns the subject with a wildcard for every field.
 func (s Subject) Filter() string {
 	tokens := make([]string, len(s.parts))
 	for i, p := range s.parts {
@@ -81,7 +81,7 @@ func (s Subject) Filter() string {
 	return strings.Join(tokens, ".")
 }
 
-// Within is the subject of a topic's messages, with the other fields left in braces.
+// Within returns the subject of a topic's messages, with the other fields left in braces.
 func (s Subject) Within(topic string) string {
 	tokens := make([]string, len(s.parts))
 	for i, p := range s.parts {
@@ -97,7 +97,7 @@ func (s Subject) Within(topic string) string {
 	return strings.Join(tokens, ".")
 }
 
-// Token is data as one token of a subject.
+// Token returns data as one token of a subject.
 func Token(data string) string {
 	var b strings.Builder
 	encodeToken(&b, data)

@@ -15,7 +15,7 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// Writer makes one message after the other in the same memory. What message returns is valid until the next call; it is for one goroutine.
+// Writer makes one message after the other in the same memory, for one goroutine. A message is valid until the next call.
 type Writer struct {
 	build Builder
 	msg   nats.Msg
@@ -30,17 +30,17 @@ type Writer struct {
 	subjects map[subjectKey]string
 }
 
-// fixedHeaders are what every message has, in the order of writer.fixed.
+// fixedHeaders are on every message, in the order of writer.fixed.
 var fixedHeaders = [...]string{message.HeaderEventID, message.HeaderSequence, message.HeaderPartition, message.HeaderStream, message.HeaderStreamVersion, message.HeaderType}
 
 const (
-	// mostHeaders is how many values have their place; more are allocated.
+	// mostHeaders values have their place; more are allocated.
 	mostHeaders = 40
-	// mostSubjects is how many subjects are remembered.
+	// mostSubjects bounds the remembered subjects.
 	mostSubjects = 1000
 )
 
-// subjectKey is what a subject is made of, but for the stream and the partition.
+// subjectKey determines a subject, but for the stream and the partition.
 type subjectKey struct{ topic, kind, tenant string }
 
 // WriterPool lends writers, each to one goroutine.
@@ -60,7 +60,7 @@ func (p *WriterPool) Get() *Writer {
 	return w
 }
 
-// Put takes one back; what it holds of a message is let go.
+// Put takes one back, and drops its message.
 func (p *WriterPool) Put(w *Writer) {
 	w.msg.Data = nil
 	p.pool.Put(w)
@@ -98,7 +98,7 @@ func (w *Writer) Set(name, value string) {
 	w.optional = append(w.optional, name)
 }
 
-// Without takes headers away that were not set by set.
+// Without removes headers that Set did not set.
 func (w *Writer) Without(names ...string) {
 	for _, name := range names {
 		delete(w.msg.Header, name)
@@ -126,7 +126,7 @@ func (w *Writer) Message(m delivery.Message, b Content) *nats.Msg {
 	return &w.msg
 }
 
-// MessageID is the event's UUID, with the generation behind it when a requeue or replay raised it.
+// MessageID returns the event's UUID, with the generation behind it when a requeue or replay raised it.
 func (w *Writer) MessageID(m delivery.Message) string {
 	if m.Generation == 0 {
 		return *w.fixed[0]
@@ -134,7 +134,7 @@ func (w *Writer) MessageID(m delivery.Message) string {
 	return *w.fixed[0] + ":" + strconv.Itoa(m.Generation)
 }
 
-// subject is the message's subject, remembered where messages share it.
+// subject returns the message's subject, remembered where messages share it.
 func (w *Writer) subject(m delivery.Message) string {
 	if w.build.Subject.own {
 		return w.build.Subject.Of(m)
