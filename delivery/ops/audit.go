@@ -15,14 +15,14 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// messagesTarget is what a row of the audit says about the messages that were changed.
+// messagesTarget names the changed messages in a row of the audit.
 type messagesTarget struct {
 	Sequences  []int64        `json:"sequences"`
 	Partitions []partition.ID `json:"partitions"`
 	Selection  selectionBody  `json:"selection"`
 }
 
-// selectionBody is how they were selected; empty where they were named.
+// selectionBody holds the messages' selection; empty where they were named.
 type selectionBody struct {
 	State         State          `json:"state"`
 	All           bool           `json:"all,omitempty"`
@@ -39,11 +39,11 @@ type selectionBody struct {
 	Limit         int64          `json:"limit,omitempty"`
 }
 
-// messagesDetails is what they were, since the outbox forgets it.
+// messagesDetails keeps former states, since the outbox forgets them.
 type messagesDetails struct {
 	Count   int   `json:"count"`
 	Waiting int64 `json:"waiting,omitempty"`
-	// To is when moved messages are due.
+	// To is the moved messages' new time.
 	To       *time.Time `json:"to,omitempty"`
 	Messages []changed  `json:"messages"`
 }
@@ -83,7 +83,7 @@ type AuditEntry struct {
 	Action string
 	// Reason is empty where none was given.
 	Reason string
-	// Target is what was changed and Details what it was before: JSON objects whose fields depend on the action. nil: none.
+	// Target names the changed things, Details their state before: JSON objects whose fields depend on the action. nil: none.
 	Target, Details json.RawMessage
 }
 
@@ -94,7 +94,7 @@ type AuditPage struct {
 	Next int64
 }
 
-// Audit returns a page of the audit, the newest entries first. After is the id behind which it begins, 0: at the newest; limit the most
+// Audit returns a page of the audit, the newest entries first. The page begins behind the id after, 0: at the newest; limit bounds its
 // entries, 1 to MaxLimit, 0: 100.
 func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage, error) {
 	p := Page{After: after, Limit: limit}
@@ -119,7 +119,7 @@ func (o *Operator) Audit(ctx context.Context, after int64, limit int) (AuditPage
 
 const latestActions = 50
 
-// actionsOn returns what was done to a message. Looking at a message takes no right to the audit: without it there is nothing to tell.
+// actionsOn returns operators' actions on a message. Looking at a message takes no right to the audit: without it there is nothing to tell.
 func (o *Operator) actionsOn(ctx context.Context, tx pgx.Tx, sequence int64) ([]MessageAction, error) {
 	var may bool
 	if err := o.sql.MayReadAudit.Row(ctx, tx, nil).Scan(&may); err != nil || !may {

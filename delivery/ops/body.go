@@ -11,7 +11,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// MessageBody is the JSON form of a message in a list, the same in the commands and in the monitor's API. What a message has not is null.
+// MessageBody is the JSON form of a message in a list, the same in the commands and in the monitor's API. Absent values are null.
 type MessageBody struct {
 	Sequence       int64      `json:"global_sequence"`
 	Partition      int        `json:"partition_key"`
@@ -31,7 +31,7 @@ type MessageBody struct {
 	RecordedAt     *time.Time `json:"recorded_at"`
 }
 
-// DetailBody is the JSON form of a message with its history and what waits behind it.
+// DetailBody is the JSON form of a message with its history and its successors.
 type DetailBody struct {
 	MessageBody
 
@@ -48,7 +48,7 @@ type DetailBody struct {
 	Actions    []ActionBody    `json:"actions"`
 }
 
-// ActionBody is the JSON form of what an operator did to a message, and of what the message was before.
+// ActionBody is the JSON form of an operator's action, and of the message's state before.
 type ActionBody struct {
 	ID         int64     `json:"id"`
 	At         time.Time `json:"at"`
@@ -132,7 +132,7 @@ type CausesBody struct {
 	Complete bool        `json:"complete"`
 }
 
-// CauseBody is the JSON form of a Cause. What is not known is null.
+// CauseBody is the JSON form of a Cause. Unknown values are null.
 type CauseBody struct {
 	Count   int64     `json:"count"`
 	Topic   *string   `json:"topic"`
@@ -159,14 +159,14 @@ func (c Causes) Body() CausesBody {
 
 // MendBody is the JSON form of a Result, the same in the commands and in the monitor's API; so are the ones below.
 type MendBody struct {
-	// Action is requeue, skip or discard; State is that of the messages meant.
+	// Action is requeue, skip or discard; State is that of the selected messages.
 	Action string `json:"action"`
 	State  State  `json:"state"`
-	// Count is how many were changed, or would be.
+	// Count is the number changed, or to be changed.
 	Count int64 `json:"count"`
-	// Complete is false where a dry run ended its count early: that many or more match.
+	// Complete is false where a dry run ended its count early: Count or more match.
 	Complete bool `json:"complete"`
-	// Waiting is how many of them still wait behind an earlier dead message, Gone how many somebody else changed first.
+	// Waiting counts those that still wait behind an earlier dead message, Gone those that somebody else changed first.
 	Waiting int64 `json:"waiting"`
 	Gone    int64 `json:"gone"`
 	DryRun  bool  `json:"dry_run"`

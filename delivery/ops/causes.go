@@ -14,42 +14,42 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// MostCauses is how many causes are told.
+// MostCauses bounds the causes listed.
 const MostCauses = 100
 
-// causesKept is how many are told apart while looking, so that texts that all differ do not fill the memory.
+// causesKept bounds the causes distinguished, so that texts that all differ do not fill the memory.
 const causesKept = 10_000
 
-// Cause is dead messages of one topic and type that died of the same.
+// Cause groups dead messages of one topic and type by a common error.
 type Cause struct {
 	// Topic and Type may be empty: the topic where the producer gave none, the type where the event is missing.
 	Topic, Type string
-	// Family is the last error, its first 200 characters, with # for text in double quotes and for words with a digit. A Filter
-	// with Topic, Type and ErrorFamily chooses what died of this cause. Empty: no error was kept.
+	// Family is the last error, its first 200 characters, with # for text in double quotes and for words with a digit. A Filter with
+	// Topic, Type and ErrorFamily chooses the messages of this cause. Empty: no error was kept.
 	Family string
-	// Class is that of the last attempts: temporary for those that used all of theirs up, permanent, mixed, or empty where it was not kept.
+	// Class is that of the last attempts: temporary where all attempts were used up, permanent, mixed, or empty where it was not kept.
 	Class string
 	Count int64
-	// First and Last are when the first and the last of them died.
+	// First and Last are the first and the last time of death.
 	First, Last time.Time
 	// Example is the lowest sequence among them, Error its last error, 300 characters of it at most.
 	Example int64
 	Error   string
 }
 
-// Causes is what messages are dead of, the most frequent causes first.
+// Causes lists the causes of death, the most frequent first.
 type Causes struct {
 	List []Cause
 	// Others counts dead messages of causes beyond the first MostCauses.
 	Others int64
-	// More says that not all was looked at when the time was over: the counts are at least so many.
+	// More says that the time was over before all were read: the counts are lower bounds.
 	More bool
 }
 
 type causeKey struct{ topic, kind, family string }
 
-// Causes groups the dead messages that a filter chooses by what they died of. It looks for within, 1 minute at most, however many
-// there are; 0: 30 ms. The filter's States, Sequence and EventID stay empty.
+// Causes groups the dead messages that a filter chooses by cause. It looks for within, 1 minute at most, however many there are; 0: 30
+// ms. The filter's States, Sequence and EventID stay empty.
 func (o *Operator) Causes(ctx context.Context, f Filter, within time.Duration) (Causes, error) {
 	within = cmp.Or(within, defaultWithin)
 	switch err := f.validate(); {
@@ -89,7 +89,7 @@ func (o *Operator) Causes(ctx context.Context, f Filter, within time.Duration) (
 	return all, nil
 }
 
-// causesOf looks at the next rows and adds what they died of.
+// causesOf looks at the next rows and adds their causes.
 func (o *Operator) causesOf(ctx context.Context, tx pgx.Tx, c *cursor, found map[causeKey]Cause, others *int64) error {
 	rows, err := o.sql.Causes.Rows(ctx, tx, c.looks())
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *Operator) causesOf(ctx context.Context, tx pgx.Tx, c *cursor, found map
 	return nil
 }
 
-// with adds what was found of the same cause later.
+// with adds dead messages found later of the same cause.
 func (c Cause) with(more Cause) Cause {
 	c.Count += more.Count
 	if c.Class != more.Class {

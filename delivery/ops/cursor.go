@@ -11,7 +11,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// key is a row's place in the order in which selections are worked off.
+// key is a row's place in the order of a selection.
 type key struct {
 	Partition partition.ID
 	Sequence  int64
@@ -40,18 +40,18 @@ func runsOf(partitions []partition.ID) []run {
 	return runs
 }
 
-// cursor is a selection on its way.
+// cursor is a selection under way.
 type cursor struct {
 	Selection
 	began   time.Time // by the database's clock
-	resized string    // when the partitions became what they are
+	resized string    // when the partitions were resized last
 	place
-	named []key // what is left of the messages that were named
+	named []key // the rest of the named messages
 	all   bool  // none is named: the rows of the runs are looked at
 	step  int   // how many rows the next statement looks at
 }
 
-// place is how far a selection was looked through.
+// place is the progress of a selection.
 type place struct {
 	after key
 	runs  []run // that are not at their end
@@ -65,15 +65,14 @@ func (c *cursor) done() bool {
 	return c.taken == len(c.named)
 }
 
-// lookStep is how many rows one statement looks at, so that none takes long, however many rows there are and however few of them are
-// chosen. A count that has little time begins with countStep.
+// lookStep bounds the rows of one statement, so that none takes long, however many rows there are and however few of them are chosen. A
+// count that has little time begins with countStep.
 const (
 	lookStep  = 5000
 	countStep = 200
 )
 
-// next looks for the next rows of the selection, at most limit, and tells where
-// looking goes on. It may find none before the selection is done.
+// next returns the next rows of the selection, at most limit, and the place to go on from. It may find none before the selection is done.
 func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([]key, place, error) {
 	to := c.place
 	if !c.all {
@@ -114,7 +113,7 @@ func (o *Operator) next(ctx context.Context, tx pgx.Tx, c *cursor, limit int) ([
 	return list, to, nil
 }
 
-// looks is what a statement is told that looks at the next rows.
+// looks returns the arguments of the statement that reads the next rows.
 func (c *cursor) looks() pg.Args {
 	return c.Filter.asked(pg.Args{
 		"partition": c.after.Partition, "after": c.after.Sequence, "last": c.runs[0].last, "began": c.began, "step": c.step,
@@ -132,7 +131,7 @@ func (p *place) goOn(last *key) {
 	}
 }
 
-// pace has the next statement look at more rows where one was quick, and at fewer where it took long.
+// pace makes the next statement read more rows after a quick one, and fewer after a slow one.
 func (c *cursor) pace(took time.Duration) {
 	switch {
 	case took < stepTime:
@@ -142,7 +141,7 @@ func (c *cursor) pace(took time.Duration) {
 	}
 }
 
-// tally is how far a selection is counted.
+// tally is a selection's count so far.
 type tally struct {
 	n    int64
 	more bool // there may be more: it was not counted to its end

@@ -12,25 +12,25 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// DrainCommand is what an operator wants of a worker.
+// DrainCommand makes or withdraws a request to drain.
 type DrainCommand struct {
 	// Worker is its id, as the table outbox_workers has it. Required.
 	Worker uuid.UUID
 	// Actor and Reason are as in Command; the reason may be empty.
 	Actor, Reason string
-	// DryRun says what would be done and changes nothing.
+	// DryRun returns the result, but changes nothing.
 	DryRun bool
 }
 
-// DrainResult is what came of it.
+// DrainResult is a DrainCommand's result.
 type DrainResult struct {
 	// Requested is false where the worker had been asked before, and nothing was changed.
 	Requested bool
-	// Others counts the live active workers that take the partitions over; with 0 nobody delivers them until a worker is started.
+	// Others counts the live active workers that take the partitions over; 0: nobody delivers them until a worker starts.
 	Others int
 }
 
-// drainTarget and drainDetails are what the audit says about it.
+// drainTarget and drainDetails are a drain's row in the audit.
 type drainTarget struct {
 	Worker uuid.UUID `json:"worker_id"`
 }
@@ -41,8 +41,8 @@ type drainDetails struct {
 	Others   int    `json:"others"`
 }
 
-// Drain asks a worker to give its partitions back, in good order, and to take no more. The worker reads that within a second or so and goes
-// on running, without partitions, until Undrain, or until it is started again as a new worker. An unknown worker is ErrNotFound, one whose
+// Drain asks a worker to give its partitions back, in good order, and to take no more. The worker reads that within a second or so and
+// runs on without partitions, until Undrain, or until it starts again as a new worker. An unknown worker is ErrNotFound, one whose
 // heartbeat ran out ErrWrongState.
 func (o *Operator) Drain(ctx context.Context, c DrainCommand) (DrainResult, error) {
 	return o.setDrain(ctx, c, o.sql.Drain, "drain")

@@ -31,13 +31,13 @@ const (
 	FieldAt        = "at"
 )
 
-// What an InputError may wrap.
+// An InputError may wrap these.
 var (
-	// ErrNotFound: there is no such message or partition.
+	// ErrNotFound means that no such message or partition exists.
 	ErrNotFound = errors.New("not found")
-	// ErrWrongState: the message is not in the state that the operation is for.
+	// ErrWrongState means that the operation is not for the message's state.
 	ErrWrongState = errors.New("wrong state")
-	// ErrCountChanged: another number of messages matches than was expected.
+	// ErrCountChanged means that another number of messages matches.
 	ErrCountChanged = errors.New("count changed")
 )
 
@@ -45,5 +45,5 @@ var (
 // constants, its Err is ErrNotFound, ErrWrongState, ErrCountChanged or nil.
 type InputError = maintenance.InputError
 
-// ErrBusy is returned when a partition's row stayed locked by somebody else.
+// ErrBusy means that a partition's row stayed locked by somebody else.
 var ErrBusy = errors.New("a partition's row is locked by another session")

@@ -10,7 +10,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// eventSource reads the events in their order and looks up which of those that the filter chooses were settled.
+// eventSource reads the events in their order and looks up the settled ones among those that the filter chooses.
 type eventSource struct {
 	page  Page
 	after int64
@@ -22,13 +22,13 @@ type eventSource struct {
 func newEventSource(p Page, queue []partition.ID, past history) *eventSource {
 	e := &eventSource{page: p, after: p.After, queue: queue, past: past}
 	if !p.Descending {
-		e.after = max(e.after, past.lowest) // what is below was forgotten
+		e.after = max(e.after, past.lowest) // lower ones were forgotten
 	}
 	e.done = e.forgotten(e.after)
 	return e
 }
 
-// forgotten tells whether the history knows nothing about what lies behind.
+// forgotten reports whether the history has nothing behind that sequence.
 func (e *eventSource) forgotten(sequence int64) bool {
 	return e.page.Descending && sequence <= e.past.lowest+1
 }
@@ -66,10 +66,10 @@ func (s *search) window(ctx context.Context, after int64, most int) (chosen []Me
 	return chosen, last, err
 }
 
-// few is up to how many sequences are looked up one by one, and not by the range that they lie in.
+// few bounds the sequences looked up one by one, and not by their range.
 const few = 8
 
-// settled keeps those of the candidates that were settled as the filter wants it and are not in the outbox again.
+// settled keeps the candidates that were settled as the filter wants it and are not in the outbox again.
 func (s *search) settled(ctx context.Context, candidates []Message, queue []partition.ID, past history) ([]hit, error) {
 	if len(candidates) == 0 {
 		return nil, nil
@@ -96,7 +96,7 @@ func (s *search) settledOf(candidates []Message, deliveries map[int64][]Delivery
 	return hits
 }
 
-// deliveries returns what the history tells of the candidates.
+// deliveries returns the history of the candidates.
 func (s *search) deliveries(ctx context.Context, candidates []Message, past history) (map[int64][]Delivery, error) {
 	in := past.partitions
 	if len(s.f.Partitions) > 0 {
@@ -115,7 +115,7 @@ func (s *search) deliveries(ctx context.Context, candidates []Message, past hist
 	return s.o.delivered(ctx, s.tx, in, low, high, since, nil)
 }
 
-// queued returns which of the candidates are in the outbox.
+// queued returns the candidates that are in the outbox.
 func (s *search) queued(ctx context.Context, candidates []Message, in []partition.ID) (map[int64]bool, error) {
 	if len(candidates) == 0 {
 		return nil, nil
@@ -171,7 +171,7 @@ func (k *skippedSource) step(ctx context.Context, s *search, rows int) ([]hit, e
 	return s.settledOnes(ctx, candidates, k.queue, k.past)
 }
 
-// settledOnes is settled for candidates that lie far apart.
+// settledOnes is settled for candidates far apart.
 func (s *search) settledOnes(ctx context.Context, candidates []Message, queue []partition.ID, past history) ([]hit, error) {
 	var hits []hit
 	for some := range slices.Chunk(candidates, few) {
@@ -184,7 +184,7 @@ func (s *search) settledOnes(ctx context.Context, candidates []Message, queue []
 	return hits, nil
 }
 
-// eventsOf returns those of the named events that the filter chooses.
+// eventsOf returns the named events that the filter chooses.
 func (s *search) eventsOf(ctx context.Context, sequences []int64) ([]Message, error) {
 	return pg.Collect(ctx, s.tx, s.o.sql.Named, s.f.askedOfEvents(pg.Args{"sequences": sequences}), func(row pgx.CollectableRow) (Message, error) {
 		var m Message

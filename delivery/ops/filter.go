@@ -31,7 +31,7 @@ type Filter struct {
 	Since, Until time.Time
 }
 
-// Empty tells whether the filter chooses everything, whatever its States.
+// Empty reports whether the filter chooses everything, whatever its States.
 func (f Filter) Empty() bool {
 	return len(f.Partitions) == 0 && f.Sequence == 0 && f.Stream == "" && f.Topic == "" && f.Type == "" && f.Tenant == "" &&
 		f.EventID == uuid.Nil && !f.asksErrors() && f.Since.IsZero() && f.Until.IsZero()
@@ -75,25 +75,25 @@ func (f Filter) validate() error {
 	return nil
 }
 
-// wants tells whether messages of that state are chosen.
+// wants reports whether messages of that state are chosen.
 func (f Filter) wants(s State) bool { return len(f.States) == 0 || slices.Contains(f.States, s) }
 
-// mayChoose tells whether what the outbox knows of a message does not stand against the filter.
+// mayChoose reports whether the known part of a message does not contradict the filter.
 func (f Filter) mayChoose(m Message) bool {
 	same := func(wanted, is string) bool { return wanted == "" || is == "" || wanted == is }
 	return f.wants(m.State) && !f.asksErrors() && f.EventID == uuid.Nil && (f.Sequence == 0 || f.Sequence == m.Sequence) &&
 		same(f.Stream, m.Stream) && same(f.Topic, m.Topic) && (len(f.Partitions) == 0 || slices.Contains(f.Partitions, m.Partition))
 }
 
-// want returns those of the states that are chosen.
+// want returns the chosen ones of those states.
 func (f Filter) want(states ...State) []State {
 	return slices.DeleteFunc(states, func(s State) bool { return !f.wants(s) })
 }
 
-// queueStates are the chosen states of rows in the outbox.
+// queueStates returns the chosen states of rows in the outbox.
 func (f Filter) queueStates() []State { return f.want(Pending, Scheduled, Failed, Blocked, Dead) }
 
-// settledStates are the chosen states of rows that left it.
+// settledStates returns the chosen states of rows that left it.
 func (f Filter) settledStates() []State {
 	if f.asksErrors() {
 		return nil
@@ -101,13 +101,13 @@ func (f Filter) settledStates() []State {
 	return f.want(Published, Skipped, Discarded)
 }
 
-// asked adds what the filter asks of a row of the outbox to a statement's arguments, but for its states and partitions.
+// asked adds the filter's conditions on a row of the outbox to a statement's arguments, but for its states and partitions.
 func (f Filter) asked(args pg.Args) pg.Args {
 	args["error"], args["family"] = pg.OrNull(f.ErrorContains), pg.OrNull(f.ErrorFamily)
 	return f.askedOfEvents(args)
 }
 
-// askedOfEvents adds what it asks of an event.
+// askedOfEvents adds the filter's conditions on an event.
 func (f Filter) askedOfEvents(args pg.Args) pg.Args {
 	args["stream"], args["topic"], args["type"] = pg.OrNull(f.Stream), pg.OrNull(f.Topic), pg.OrNull(f.Type)
 	args["tenant"] = pg.OrNull(f.Tenant)
@@ -115,10 +115,10 @@ func (f Filter) askedOfEvents(args pg.Args) pg.Args {
 	return args
 }
 
-// asksErrors tells whether only rows that failed are chosen.
+// asksErrors reports whether only rows that failed are chosen.
 func (f Filter) asksErrors() bool { return f.ErrorContains != "" || f.ErrorFamily != "" }
 
-// asksEvents tells whether a row of the outbox alone does not say if it is chosen.
+// asksEvents reports whether choosing a row of the outbox takes its event.
 func (f Filter) asksEvents() bool {
 	return f.Type != "" || f.Tenant != "" || !f.Since.IsZero() || !f.Until.IsZero()
 }
@@ -130,20 +130,20 @@ func timeOrNull(t time.Time) *time.Time {
 	return &t
 }
 
-// Page says which part of a list is wanted.
+// Page chooses a part of a list.
 type Page struct {
 	// After is the sequence behind which the page begins, in the list's order; 0: at its beginning.
 	After int64
-	// Limit is the most messages; 1 to MaxLimit. Defaults to 100.
+	// Limit bounds the messages; 1 to MaxLimit. Defaults to 100.
 	Limit int
 	// Descending begins with the highest sequence.
 	Descending bool
-	// Within is how long to look for messages before the page ends with those that were found: see Listing.LookedUpTo. It may be exceeded
+	// Within bounds the search for messages before the page ends with those that were found: see Listing.LookedUpTo. It may be exceeded
 	// by some 20 ms, and every page comes forward. At most 1 minute. Defaults to 30 ms.
 	Within time.Duration
 }
 
-// MaxLimit is the most messages that one page holds.
+// MaxLimit bounds the messages of one page.
 const MaxLimit = 10_000
 
 const (

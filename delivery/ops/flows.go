@@ -11,28 +11,28 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// flowBatches is how many batches are looked at for what is published.
+// flowBatches bounds the batches read for an estimate.
 const flowBatches = 200
 
-// Flow is how many events of one topic and type were published a second.
+// Flow is the rate of published events of one topic and type.
 type Flow struct {
 	// Topic and Type may be empty: where the producer gave none, or the event is missing.
 	Topic, Type string
 	PerSecond   float64
 }
 
-// Flows is what was published in the last minute, by topic and type: estimated from up to five events of each of the newest 200 batches.
-// Where no batch holds more than five it is exact.
+// Flows are the rates of the last minute, by topic and type: estimated from up to five events of each of the newest 200 batches. Where no
+// batch holds more than five they are exact.
 type Flows struct {
 	// List is in no order.
 	List []Flow
-	// Sampled counts the events that were looked at, Span is the time that the batches are of: a minute, or less where more than 200
-	// were published in it.
+	// Sampled counts the events read, Span is the time that the batches cover: a minute, or less where more than 200 were published in
+	// it.
 	Sampled int64
 	Span    time.Duration
 }
 
-// Flows estimates what is published. It reads about a thousand events.
+// Flows estimates the rates. It reads about a thousand events.
 func (o *Operator) Flows(ctx context.Context) (Flows, error) {
 	f, err := besides(ctx, o, math.MaxInt64, func(o *Operator, _ unreadable) (Flows, error) { return o.flows(ctx) })
 	if err != nil {

@@ -34,11 +34,11 @@ func (o *Operator) history(ctx context.Context, tx pgx.Tx) (history, error) {
 	return h, err
 }
 
-// clockSlack is by how much an event's time of recording may lie behind that of its delivery, where another clock gave it.
+// clockSlack bounds the lag of an event's time of recording behind that of its delivery, where another clock gave it.
 const clockSlack = time.Hour
 
-// delivered returns the deliveries of sequences between low and high, recorded
-// since then, by sequence and the oldest first; with only, of these alone.
+// delivered returns the deliveries of sequences between low and high, recorded since then, by sequence and the oldest first; with only,
+// of these alone.
 func (o *Operator) delivered(
 	ctx context.Context, tx pgx.Tx, in []partition.ID, low, high int64, since time.Time, only []int64,
 ) (map[int64][]Delivery, error) {
@@ -90,7 +90,7 @@ func collectDeliveries(rows pgx.Rows) (map[int64][]Delivery, error) {
 	return found, err
 }
 
-// settle makes the message what its last delivery says. It is false when there is none that counts.
+// settle gives the message the state of its last delivery, and reports whether there is one that counts.
 func (m *Message) settle(deliveries []Delivery) bool {
 	if len(deliveries) == 0 {
 		return false

@@ -26,13 +26,13 @@ type Listing struct {
 	// Next is the After of the page behind this one; 0: there is none. A page may
 	// hold fewer messages than its limit, even none, and still have a next one.
 	Next int64
-	// LookedUpTo is how far the search came when Page.Within was over before the page was full; everything up to this sequence, in the
+	// LookedUpTo is the end of the search when Page.Within was over before the page was full; everything up to this sequence, in the
 	// page's order, was looked at, and Next goes on behind it. 0: the page is full, or the list ends.
 	LookedUpTo int64
 }
 
-// List returns a page of the messages that a filter chooses, of one instant. It takes about as long as Page.Within at most, however many
-// messages there are and however few of them match.
+// List returns a page of the messages that a filter chooses, of one instant. It takes at most about Page.Within, however many messages
+// there are and however few of them match.
 func (o *Operator) List(ctx context.Context, f Filter, p Page) (Listing, error) {
 	began := time.Now()
 	if err := f.validate(); err != nil {
@@ -66,7 +66,7 @@ func (o *Operator) List(ctx context.Context, f Filter, p Page) (Listing, error) 
 	return l, nil
 }
 
-// unreadable are events that cannot be read, as a row of a view may fail, with why.
+// unreadable maps events that cannot be read, as a view's row may fail, to reasons.
 type unreadable map[int64]string
 
 const (
@@ -74,7 +74,7 @@ const (
 	mostUnreadable = 50
 )
 
-// besides looks, and where events near a sequence fail the look, looks again without them.
+// besides calls look, and again without the events near a sequence that fail it.
 func besides[T any](ctx context.Context, o *Operator, after int64, look func(*Operator, unreadable) (T, error)) (T, error) {
 	all, err := look(o, nil)
 	if !spoilt(err) {
@@ -98,19 +98,19 @@ func besides[T any](ctx context.Context, o *Operator, after int64, look func(*Op
 	return look(readable, broken)
 }
 
-// without does what takes no event that cannot be read for one that is chosen.
+// without runs do on readable events alone, so that it chooses no other.
 func (o *Operator) without(ctx context.Context, do func(*Operator) error) error {
 	_, err := besides(ctx, o, math.MaxInt64, func(o *Operator, _ unreadable) (any, error) { return nil, do(o) })
 	return err
 }
 
-// spoilt tells whether values were the cause, or what a function of the relation raised.
+// spoilt reports whether values, or an exception in the relation's functions, were the cause.
 func spoilt(err error) bool {
 	refused, is := errors.AsType[*pgconn.PgError](err)
 	return is && slices.Contains([]string{"22", "P0"}, refused.Code[:2])
 }
 
-// try finds by halves which of the events cannot be read.
+// try finds the unreadable ones among the events by halves.
 func (o *Operator) try(ctx context.Context, tx pgx.Tx, sequences []int64, broken unreadable) error {
 	if len(sequences) == 0 || len(broken) == mostUnreadable {
 		return nil
@@ -134,7 +134,7 @@ func (o *Operator) try(ctx context.Context, tx pgx.Tx, sequences []int64, broken
 	}
 }
 
-// name has the page show which of its messages cannot be read. Whether a filter chooses them by what they lack nobody can tell.
+// name has the page show its unreadable messages, though their unknown values might not fit the filter.
 func (s *search) name(ctx context.Context, broken unreadable, l *Listing) error {
 	for sequence, why := range broken {
 		if i := slices.IndexFunc(l.Messages, func(m Message) bool { return m.Sequence == sequence }); i >= 0 {
@@ -207,7 +207,7 @@ func (o *Operator) readRows(ctx context.Context, tx pgx.Tx, keys []rowKey) (map[
 	return messages, err
 }
 
-// eventColumns are those of an event that may be missing.
+// eventColumns are those of an event, which may be missing.
 type eventColumns struct {
 	id         *uuid.UUID
 	kind       *string

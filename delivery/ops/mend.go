@@ -13,53 +13,53 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Command is what an operator wants of a selection of messages.
+// Command is an operator's change of a selection of messages.
 type Command struct {
 	Selection Selection
-	// Actor is who wants it; at most 200 characters. Required.
+	// Actor names the operator; at most 200 characters. Required.
 	Actor string
-	// Reason is why, for the audit; at most 2000 characters. Required for Skip and Discard.
+	// Reason is for the audit; at most 2000 characters. Required for Skip and Discard.
 	Reason string
-	// Most bounds how many messages are changed, the lowest sequences of each stream first, and counted. 0: all.
+	// Most bounds the messages changed, the lowest sequences of each stream first, and counted. 0: all.
 	Most int64
 	// DryRun counts and changes nothing.
 	DryRun bool
-	// CountMost and CountWithin end the count of a dry run when it has come to so many, or after that time; the result says by More that it
-	// did. Zero: it is counted to the end.
+	// CountMost and CountWithin end the count of a dry run at so many messages, or after that time; the result's More says so. Zero: it
+	// is counted to the end.
 	CountMost   int64
 	CountWithin time.Duration
-	// Expected is how many messages the operator was told of. When another number matches nothing is changed and the error is
-	// ErrCountChanged. nil: whatever it is.
+	// Expected is the number of messages shown to the operator. When another number matches nothing is changed and the error is
+	// ErrCountChanged. nil: any number.
 	Expected *int64
-	// AtLeast has more than Expected match, too: of what was not counted to its end the operator was told that.
+	// AtLeast admits more matches than Expected, too: for an operator who was shown an unfinished count.
 	AtLeast bool
-	// Progress is told after each chunk. nil: nobody.
+	// Progress is called after each chunk. nil: nobody.
 	Progress func(Changed)
-	// Counting is told how many were counted so far, while a dry run counts. nil: nobody.
+	// Counting gets the count so far, while a dry run counts. nil: nobody.
 	Counting func(int64)
 }
 
-// Changed is what came of a command, so far when an error came with it.
+// Changed is the result of a command, so far when an error came with it.
 type Changed struct {
-	// Count is how many messages were changed, or would be in a dry run.
+	// Count is the number of messages changed, or matching in a dry run.
 	Count int64
 	// More says that a dry run ended its count before the end: Count or more match.
 	More bool
-	// Waiting is how many requeued messages still wait behind an earlier dead message of their stream. Not known in a dry run.
+	// Waiting counts the requeued messages that still wait behind an earlier dead message of their stream. Not known in a dry run.
 	Waiting int64
-	// Gone is how many were selected, but changed by somebody else before their turn.
+	// Gone counts the selected messages that somebody else changed before their turn.
 	Gone int64
 }
 
 // operation is one of the ways to end a message's wait, or to change it.
 type operation struct {
 	name   string
-	states []State // for which it is meant
+	states []State // its required states
 	reason bool    // required
 	query  pg.Query
-	extra  func(State) pg.Args // what query takes beyond the rows' keys
+	extra  func(State) pg.Args // query's arguments beyond the rows' keys
 	to     *time.Time          // where to it is moved
-	held   map[int64]held      // what was kept from the workers for it
+	held   map[int64]held      // its rows taken from the workers
 }
 
 // Requeue has messages delivered anew, in the order of their streams: no attempts, due at once, of the next generation.
@@ -85,7 +85,7 @@ func (o *Operator) Discard(ctx context.Context, c Command) (Changed, error) {
 	})
 }
 
-// chunk is how many messages one transaction changes.
+// chunk bounds the messages that one transaction changes.
 const chunk = 500
 
 func (o *Operator) run(ctx context.Context, c Command, op operation) (Changed, error) {
@@ -115,8 +115,8 @@ func (o *Operator) run(ctx context.Context, c Command, op operation) (Changed, e
 	return r, nil
 }
 
-// checkCount counts before anything is changed. Messages that die from now on are
-// not of the selection; some of it may still go before their turn.
+// checkCount counts before anything is changed. The selection does not include messages that die from now on; some of it may still go
+// before their turn.
 func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error {
 	if c.Expected == nil {
 		return nil
@@ -138,7 +138,7 @@ func (o *Operator) checkCount(ctx context.Context, c Command, at *cursor) error 
 	return &InputError{Field: field, Err: ErrCountChanged, Problem: text + "; nothing was changed"}
 }
 
-// countTo bounds a count that has a bound of its own by Most, too; 0: none.
+// countTo bounds a count by Most, beside its own bound; 0: none.
 func (c Command) countTo(most int64) int64 {
 	if most == 0 || c.Most > 0 && c.Most < most {
 		return c.Most
@@ -146,7 +146,7 @@ func (c Command) countTo(most int64) int64 {
 	return most
 }
 
-// capped is a tally of what is changed at most.
+// capped limits a tally to Most.
 func (c Command) capped(t tally) tally {
 	if c.Most > 0 && t.n >= c.Most {
 		return tally{n: c.Most}
@@ -236,12 +236,12 @@ type changed struct {
 	Attempts   int          `json:"attempts"`
 	Generation int          `json:"generation"`
 	LastError  string       `json:"last_error,omitempty"`
-	// AvailableAt is what a scheduled message waited for.
+	// AvailableAt is the scheduled message's former time.
 	AvailableAt *time.Time `json:"available_at,omitempty" db:"-"`
 }
 
-// lock locks what the rows to change lie in, as resizes do, in their order. Where there was a resize since the cursor began, it has
-// moved rows to where the cursor has been, and nothing more is changed.
+// lock locks table and partitions of the rows, as resizes do, in their order. A resize since the cursor began has moved rows behind the
+// cursor, so then nothing more is changed.
 func (o *Operator) lock(ctx context.Context, tx pgx.Tx, at *cursor, rows []key) error {
 	if ids, _ := columns(rows); len(ids) > 0 {
 		if err := o.outbox.LockTable(ctx, tx); err != nil {
@@ -258,7 +258,7 @@ func (o *Operator) lock(ctx context.Context, tx pgx.Tx, at *cursor, rows []key) 
 	return &InputError{Field: FieldSelection, Err: ErrCountChanged, Problem: "the partitions were resized meanwhile; do it again for the rest"}
 }
 
-// columns are the rows' keys as parameters.
+// columns returns the rows' keys as parameters.
 func columns(rows []key) (ids []partition.ID, sequences []int64) {
 	for _, k := range rows {
 		ids, sequences = append(ids, k.Partition), append(sequences, k.Sequence)
@@ -266,7 +266,7 @@ func columns(rows []key) (ids []partition.ID, sequences []int64) {
 	return ids, sequences
 }
 
-// change changes the selected rows, whose partitions are locked, as far as they are still what they were.
+// change changes the selected rows, whose partitions are locked, as far as their state is unchanged.
 func (o *Operator) change(
 	ctx context.Context, tx pgx.Tx, c Command, op operation, selected []key,
 ) (done []changed, waiting int64, err error) {

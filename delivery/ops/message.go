@@ -19,11 +19,11 @@ type Message struct {
 	Attempts int
 	// Generation counts requeues and replays.
 	Generation int
-	// AvailableAt is when it may be published, or tried again; nil for settled messages and for those that wait for ever.
+	// AvailableAt is the time of its next attempt; nil for settled messages and for those that wait for ever.
 	AvailableAt *time.Time
 	// DeadAt is set for dead messages alone.
 	DeadAt *time.Time
-	// PublishedAt is when it was settled; nil before.
+	// PublishedAt is its time of settlement; nil before.
 	PublishedAt *time.Time
 	// StreamSequence is its place in the stream; nil unless published.
 	StreamSequence *int64
@@ -41,37 +41,37 @@ type FailedAttempt struct {
 	At time.Time `json:"at"`
 	// Worker is nil where one worked without leases.
 	Worker *uuid.UUID `json:"worker_id"`
-	// Class is temporary for what may be gone at the next attempt, else permanent.
+	// Class is temporary for causes that may pass until the next attempt, else permanent.
 	Class string `json:"class"`
 	Text  string `json:"text"`
 }
 
-// Detail is everything that is known about one message.
+// Detail holds all that is known about one message.
 type Detail struct {
 	Message
 	// Event is nil when the events relation lacks it.
 	Event *Event
 	// Failures are the last ten attempts that failed, the oldest first, while the message is in the outbox. A requeue leaves them.
 	Failures []FailedAttempt
-	// Deliveries is what the history holds, the oldest first. A message has more than one after a replay.
+	// Deliveries holds its history, the oldest first. A message has more than one after a replay.
 	Deliveries []Delivery
 	// BlockedBy leads the stream while this message waits behind it.
 	BlockedBy *Neighbour
-	// Behind counts the messages of the stream that wait behind this one, up to MaxBehind, and Next are the first of them. BehindMore says
-	// that there may be more: of a stream with more than 2,000 events only the parked messages and those among the next 3,000 rows of the
-	// partition are looked at.
+	// Behind counts the messages of the stream that wait behind this one, up to MaxBehind, and Next are the first of them. BehindMore
+	// says that there may be more: in a stream with more than 2,000 events only parked messages and those among the partition's next
+	// 3,000 rows count.
 	Behind     int64
 	BehindMore bool
 	Next       []Neighbour
-	// Actions is what operators did to the message, the newest first, as far as the audit goes and this role may read it. Each keeps the
-	// error that there was before it.
+	// Actions lists the operators' actions on the message, the newest first, as far as the audit goes and this role may read it. Each
+	// keeps the error that there was before it.
 	Actions []MessageAction
 }
 
-// MaxBehind is how far messages that wait are counted.
+// MaxBehind bounds the count of waiting messages.
 const MaxBehind = 10_000
 
-// Event is what the producer wrote, without its payload.
+// Event is the producer's event, without its payload.
 type Event struct {
 	TenantID string
 	// OccurredAt is nil when the relation has no such column.
@@ -95,7 +95,7 @@ type Delivery struct {
 	Lost bool
 }
 
-// MessageAction is what an operator did to a message.
+// MessageAction is an operator's action on a message.
 type MessageAction struct {
 	// ID, At, Actor, Action and Reason are those of the AuditEntry.
 	ID     int64

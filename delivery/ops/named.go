@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// mostOfStream is up to how many events a stream's are looked up one by one. A stream that has more is found like anything else, by
-	// looking at all messages in their order: many of them are its own.
+	// mostOfStream bounds the events of a stream that are looked up one by one. A larger stream is found like anything else, by reading
+	// all messages in their order: many of them are its own.
 	mostOfStream  = 2000
 	queryCanceled = "57014" // by statement_timeout
-	// streamPatience is how long the events relation may take to name a stream's events: one that is a view may have no index for it.
+	// streamPatience bounds the time in which the events relation names a stream's events: a view may have no index for it.
 	streamPatience = 50 * time.Millisecond
-	// probes is how many places one step looks at: each named sequence may lie in every partition.
+	// probes bounds the places that one step looks at: each named sequence may lie in every partition.
 	probes = 2048
 )
 
-// namedRows is how many named sequences a first step looks up.
+// namedRows is the number of named sequences in a first step.
 func namedRows(partitions int) int { return probes / max(1, partitions) }
 
 // names are the sequences that a filter names.
 type names struct {
 	sequences []int64
-	// parked are those places in the parked part where one of them may be.
+	// parked are the places in the parked part where one of them may be.
 	parked []key
 }
 
-// named returns the sequences that the filter names by themselves, by the event's id or by the stream; nil when there is no such list.
+// named returns the sequences that the filter names by itself, by the event's id or by the stream; nil when it names none.
 func (s *search) named(ctx context.Context, in []partition.ID) (*names, error) {
 	only, err := s.o.sequencesOf(ctx, s.tx, s.f)
 	if err != nil || only == nil && s.f.Stream == "" {
@@ -137,8 +137,8 @@ func (n *namedSource) step(ctx context.Context, s *search, rows int) ([]hit, err
 	return hits, nil
 }
 
-// among returns those of the sequences that are in the outbox and chosen by the filter, and all that are there. They are looked for in all
-// the partitions, of the parked part only in the places given.
+// among returns the sequences that are in the outbox and chosen by the filter, and all that are there. It looks in all the partitions, of
+// the parked part only in the places given.
 func (s *search) among(ctx context.Context, sequences []int64, in []partition.ID, parked []key) ([]hit, map[int64]bool, error) {
 	f := s.f
 	partitions, places := make([]partition.ID, len(parked)), make([]int64, len(parked))

@@ -79,7 +79,7 @@ func New(ctx context.Context, db pg.Conn, schema string, events pgstore.Relation
 	return o.of(o.events)
 }
 
-// of is the operator with these events.
+// of returns the operator with these events.
 func (o *Operator) of(events string) (*Operator, error) {
 	other := *o
 	o = &other
@@ -101,13 +101,13 @@ func (o *Operator) Renew(ctx context.Context) (*Operator, error) {
 	return renewed, nil
 }
 
-// Now is the time by the database's clock.
+// Now returns the time by the database's clock.
 func (o *Operator) Now(ctx context.Context) (now time.Time, err error) {
 	err = o.outbox.Read(ctx, func(tx pgx.Tx) error { return o.sql.Now.Row(ctx, tx, nil).Scan(&now, nil) })
 	return now, err
 }
 
-// write is a change; nothing of one that waits for a lock in vain is done.
+// write makes a change; one that waits for a lock in vain changes nothing.
 func (o *Operator) write(ctx context.Context, fn func(pgx.Tx) error) error {
 	err := o.outbox.Write(ctx, fn)
 	if maintenance.Busy(err) {
@@ -116,7 +116,7 @@ func (o *Operator) write(ctx context.Context, fn func(pgx.Tx) error) error {
 	return err
 }
 
-// queueKeys are the partitions whose rows the outbox may hold.
+// queueKeys returns the partitions whose rows the outbox may hold.
 func (o *Operator) queueKeys(ctx context.Context, tx pgx.Tx) ([]partition.ID, error) {
 	return pg.Collect(ctx, tx, o.sql.QueueKeys, nil, pgx.RowTo[partition.ID])
 }

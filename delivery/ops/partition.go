@@ -11,9 +11,9 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// PartitionStory is what a partition's rows tell about it.
+// PartitionStory sums up a partition's rows.
 type PartitionStory struct {
-	// Heads are its first messages that failed or died, by sequence, at most as many as were asked for.
+	// Heads are its first messages that failed or died, by sequence, up to the limit.
 	Heads []Head
 	// Batches are its last deliveries, the highest sequences first.
 	Batches []DeliveredBatch
@@ -26,12 +26,12 @@ type Head struct {
 	// State is Failed or Dead.
 	State    State
 	Attempts int
-	// AvailableAt is when it is tried again; nil: never by itself.
+	// AvailableAt is the time of the next attempt; nil: none.
 	AvailableAt *time.Time
 	DeadAt      *time.Time
 	LastError   string
-	// Behind counts the parked messages of the stream behind it, up to MaxBehind.
-	// Later ones that no worker has looked at yet wait, too, and are not counted.
+	// Behind counts the parked messages of the stream behind it, up to MaxBehind. It leaves out later ones that no worker has looked at
+	// yet.
 	Behind int64
 }
 
@@ -47,8 +47,8 @@ type DeliveredBatch struct {
 	LastInStream  *int64
 }
 
-// Partition returns what stands in a partition's way and what it delivered last, at most limit of each, 1 to MaxLimit, 0: 100. One that has
-// no rows, or does not exist, has an empty story.
+// Partition returns a partition's obstacles and its last deliveries, at most limit of each, 1 to MaxLimit, 0: 100. One that has no rows,
+// or does not exist, has an empty story.
 func (o *Operator) Partition(ctx context.Context, id partition.ID, limit int) (PartitionStory, error) {
 	p := Page{Limit: limit}
 	if err := p.validate(); err != nil {

@@ -13,25 +13,25 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// PauseCommand is what an operator wants of partitions.
+// PauseCommand names partitions to pause or to resume.
 type PauseCommand struct {
 	// Partitions names them; All takes every one. Exactly one must be given.
 	Partitions []partition.ID
 	All        bool
 	// Actor and Reason are as in Command; the reason may be empty.
 	Actor, Reason string
-	// DryRun says what would change and changes nothing.
+	// DryRun returns the result, but changes nothing.
 	DryRun bool
 }
 
-// PauseResult is what came of it.
+// PauseResult is a PauseCommand's result.
 type PauseResult struct {
 	// Changed partitions were paused or resumed; Unchanged ones were so before.
 	Changed, Unchanged []partition.ID
 }
 
-// Pause keeps partitions from being claimed until they are resumed, whoever owns
-// them and however often workers start. What is in flight is still settled.
+// Pause keeps partitions from being claimed until they are resumed, whoever owns them and however often workers start. Messages in flight
+// are still settled.
 func (o *Operator) Pause(ctx context.Context, c PauseCommand) (PauseResult, error) {
 	return o.setPaused(ctx, c, true, "pause")
 }
@@ -102,7 +102,7 @@ func (o *Operator) lockPartitions(ctx context.Context, tx pgx.Tx, c PauseCommand
 	return o.outbox.LockPartitions(ctx, tx, ids)
 }
 
-// sortPartitions tells which partitions have to change. One that does not exist is refused.
+// sortPartitions returns the partitions to change, and the others. It refuses unknown ones.
 func (o *Operator) sortPartitions(ctx context.Context, tx pgx.Tx, c PauseCommand, paused bool) (PauseResult, error) {
 	var wanted []partition.ID
 	if !c.All {

@@ -45,7 +45,7 @@ func (o *Operator) newQueueSource(f Filter, p Page, in []partition.ID) *queueSou
 	return q
 }
 
-// ends are the sequences of the lane that lags most and of the one ahead of all.
+// ends returns the sequences of the hindmost lane and of the foremost one.
 func (q *queueSource) ends() (last, first int64, done bool) {
 	done = true
 	for _, l := range q.lanes {
@@ -68,8 +68,8 @@ func (q *queueSource) reached() (sequence int64, done bool) {
 	return sequence, done
 }
 
-// lagging are the lanes in the rear half of the way between the last and the first: where events are spread evenly they stay together, and
-// a partition that holds nearly all of them is read alone.
+// lagging returns the lanes in the rear half of the way between the last and the first: where events are spread evenly they stay
+// together, and a partition that holds nearly all of them is read alone.
 func (q *queueSource) lagging() (ready, parked []int) {
 	last, first, _ := q.ends()
 	for i, l := range q.lanes {
@@ -129,7 +129,7 @@ func (q *queueSource) read(batch *pgx.Batch, s *search, statement directed, chos
 	})
 }
 
-// queuePartitions are the partitions whose rows in the outbox are looked at.
+// queuePartitions returns the partitions whose rows in the outbox are read.
 func (s *search) queuePartitions(ctx context.Context) ([]partition.ID, error) {
 	known, err := s.o.queueKeys(ctx, s.tx)
 	if err != nil {

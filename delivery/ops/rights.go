@@ -11,20 +11,20 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Missing is what the role lacks of an operator's rights, each written as the
-// GRANT needs it: "UPDATE (paused_at, updated_at) ON public.outbox_partitions".
+// Missing lists the operator's rights that the role lacks, each written as the GRANT needs it: "UPDATE (paused_at, updated_at) ON
+// public.outbox_partitions".
 type Missing struct {
-	// Look is for every list and every message, Act for everything that changes something, Audit for the audit, Payload for payloads,
-	// Replays for the list of replays, Replay to make and run them, Resize to change the number of partitions.
+	// Look is for every list and every message, Act for every change. Audit, Payload and Replays are for reading those. Replay is for
+	// making and running replays, Resize for changing the number of partitions.
 	Look, Act, Audit, Payload, Replays, Replay, Resize []string
 }
 
-// Unfit tells whether an error of Renew or MissingRights says that the relation or the rights of the schema itself do not do.
+// Unfit reports whether an error of Renew or MissingRights blames the relation, or the rights to the schema itself.
 func Unfit(err error) bool {
 	return errors.Is(err, pgstore.ErrEventsRelation) || pg.Refused(err, "42501")
 }
 
-// MissingRights asks the database what the operator's role may not do.
+// MissingRights returns the rights that the operator's role lacks.
 func (o *Operator) MissingRights(ctx context.Context) (Missing, error) {
 	var m Missing
 	err := o.outbox.Read(ctx, func(tx pgx.Tx) error {

@@ -41,8 +41,8 @@ type held struct {
 
 // holdRows keeps rows that wait for their time from being published when it comes.
 //
-// A worker publishes what was due when it looked, and tells nobody before. So rows are taken out of its reach first. If that was committed
-// before their time came, nobody has begun with them.
+// A worker publishes rows that were due when it looked, without notice. So rows are taken out of its reach first. If that commit precedes
+// their time, nobody has begun with them.
 func (o *Operator) holdRows(ctx context.Context, tx pgx.Tx, selected []key) (map[int64]held, error) {
 	ids, sequences := columns(selected)
 	rows, err := o.sql.Hold.Rows(ctx, tx, pg.Args{"partitions": ids, "sequences": sequences})
@@ -55,10 +55,10 @@ func (o *Operator) holdRows(ctx context.Context, tx pgx.Tx, selected []key) (map
 	return list, err
 }
 
-// settlePatience is how long an interrupted command goes on to let go of what it holds.
+// settlePatience bounds the time in which an interrupted command lets go of its rows.
 const settlePatience = 10 * time.Second
 
-// settleHeld does what is to be done with held rows, and lets those go whose time came before they were held.
+// settleHeld changes held rows, and lets those go whose time came before they were held.
 func (o *Operator) settleHeld(ctx context.Context, c Command, op operation, list map[int64]held) (done []changed, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settlePatience)
 	defer cancel()
@@ -88,7 +88,7 @@ func (o *Operator) settleHeld(ctx context.Context, c Command, op operation, list
 	return done, nil
 }
 
-// findHeld locks the held rows' partitions, which a resize may have changed, and tells whose time had not come when they were held.
+// findHeld locks the held rows' partitions, which a resize may have changed, and separates the rows held before their time came.
 func (o *Operator) findHeld(ctx context.Context, tx pgx.Tx, list map[int64]held, now time.Time) (ours, late []key, err error) {
 	if err := o.outbox.LockTable(ctx, tx); err != nil {
 		return nil, nil, err
@@ -129,7 +129,7 @@ func (o *Operator) letGo(ctx context.Context, tx pgx.Tx, late []key, list map[in
 	return err
 }
 
-// holds is until when rows waited and until when they are held, as parameters.
+// holds returns the ends of the rows' waits and of their holds, as parameters.
 func holds(rows []key, list map[int64]held) (until []*time.Time, ends []pgtype.Timestamptz) {
 	for _, k := range rows {
 		until, ends = append(until, list[k.Sequence].until), append(ends, list[k.Sequence].end)

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// search (ADR 18) reads one page from several sources, each in the order of sequences: the source that lags is read on, until the page is
-// full as far as all sources were read, or its time is over. What was found beyond the one that lags is left to the next page.
+// search (ADR 18) reads one page from several sources, each in the order of sequences: it reads on in the source that lags, until the
+// page is full as far as all sources were read, or its time is over. Hits beyond the lagging source are left to the next page.
 type search struct {
 	o       *Operator
 	tx      pgx.Tx
@@ -21,7 +21,7 @@ type search struct {
 }
 
 type source interface {
-	// reached is the sequence up to which everything was looked at, and done says that there is nothing behind it.
+	// reached returns the sequence up to which everything was read; done says that nothing is behind it.
 	reached() (sequence int64, done bool)
 	// step looks at the next rows, about so many; at least one.
 	step(ctx context.Context, s *search, rows int) ([]hit, error)
@@ -100,7 +100,7 @@ func (s *search) add(one source, rows int) {
 	s.sources = append(s.sources, &paced{source: one, rows: rows})
 }
 
-// stepTime is what one step of a source should take: short beside Page.Within, which is looked at between two of them.
+// stepTime is the aim for one step of a source: short beside Page.Within, which is checked between two of them.
 const stepTime = 8 * time.Millisecond
 
 // leastRows and mostRows bound a step, whatever it takes.
@@ -109,7 +109,7 @@ const (
 	mostRows  = 20_000
 )
 
-// paced reads as many rows in a step as take stepTime, going by the step before.
+// paced reads as many rows in a step as take stepTime, judged by the step before.
 type paced struct {
 	source
 	rows int
@@ -124,7 +124,7 @@ func (p *paced) step(ctx context.Context, s *search, _ int) ([]hit, error) {
 	return hits, err
 }
 
-// frontier is the sequence up to which all sources were read, and done says that all were read to their ends.
+// frontier returns the sequence up to which all sources were read; done says that all are at their ends.
 func (s *search) frontier() (sequence int64, done bool) {
 	done = true
 	for _, one := range s.sources {
@@ -136,7 +136,7 @@ func (s *search) frontier() (sequence int64, done bool) {
 	return sequence, done
 }
 
-// full tells whether the page has all its messages.
+// full reports whether the page has all its messages.
 func (s *search) full(frontier int64) bool {
 	n := 0
 	for _, h := range s.hits {
@@ -147,7 +147,7 @@ func (s *search) full(frontier int64) bool {
 	return n >= s.p.Limit
 }
 
-// listing makes a page of what was found.
+// listing makes a page of the hits.
 func (s *search) listing(ctx context.Context, frontier int64, done bool) (Listing, error) {
 	slices.SortFunc(s.hits, func(a, b hit) int { return s.p.compare(a.sequence, b.sequence) })
 	if !done {

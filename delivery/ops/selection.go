@@ -16,7 +16,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Selection says which messages a command changes: by sequence, by what they are, or all. Exactly one of the three must be given.
+// Selection chooses messages for a command: by sequence, by a filter, or all. Exactly one of the three must be given.
 type Selection struct {
 	// State is Dead, or Failed where messages are requeued, or Scheduled where they are cancelled or moved. Defaults to Dead.
 	State State
@@ -60,7 +60,7 @@ func (s Selection) validate() error {
 	return nil
 }
 
-// begin notes the time and makes sure that named messages are what they must be.
+// begin notes the time and refuses named messages that are not in the selection's state.
 func (o *Operator) begin(ctx context.Context, s Selection) (*cursor, error) {
 	c := &cursor{Selection: s, step: lookStep}
 	c.runs = runsOf(s.Filter.Partitions)
@@ -84,8 +84,8 @@ func (o *Operator) begin(ctx context.Context, s Selection) (*cursor, error) {
 	return c, err
 }
 
-// keyOfEvent returns the row of the event that a selection names, if it is what
-// the selection wants: it may be in another state, and then nothing matches.
+// keyOfEvent returns the row of the event that a selection names, if the selection wants it: it may be in another state, and then nothing
+// matches.
 func (o *Operator) keyOfEvent(ctx context.Context, tx pgx.Tx, s Selection) ([]key, error) {
 	only, err := o.sequencesOf(ctx, tx, s.Filter)
 	if err != nil {
@@ -112,7 +112,7 @@ func (o *Operator) keyOfEvent(ctx context.Context, tx pgx.Tx, s Selection) ([]ke
 	return list, err
 }
 
-// checkPartitions refuses partitions that there are not, which would match nothing without a word.
+// checkPartitions refuses unknown partitions, which would match nothing without a word.
 func (o *Operator) checkPartitions(ctx context.Context, tx pgx.Tx, wanted []partition.ID) error {
 	if len(wanted) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func (o *Operator) checkPartitions(ctx context.Context, tx pgx.Tx, wanted []part
 	return nil
 }
 
-// shown is how many wrong sequences a complaint names.
+// shown bounds the wrong sequences that a complaint names.
 const shown = 5
 
 // checkSequences refuses sequences that are not in the selection's state. The others are returned.

@@ -12,12 +12,12 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Ids are long: where one is wanted, so much of it will do as names one thing.
+// Ids are long: a part that fits one thing alone names it.
 
 const (
-	// candidates is how many are named of those that a shortened id may mean.
+	// candidates bounds the matches named for a shortened id.
 	candidates = 5
-	// leastOfWorker and leastOfEvent are how many characters are wanted at least.
+	// leastOfWorker and leastOfEvent are the least numbers of characters.
 	leastOfWorker, leastOfEvent = 4, 8
 )
 
@@ -44,7 +44,7 @@ func (o *Operator) FindEvent(ctx context.Context, text string) (uuid.UUID, error
 	return o.only(ctx, FieldEventID, "event", text, o.sql.EventsLike, pg.Args{"first": first, "last": last, "limit": candidates + 1})
 }
 
-// CheckEventID returns the error of what can be no event's id, nor the beginning of one.
+// CheckEventID refuses a text that is neither an event's id nor the beginning of one.
 func CheckEventID(text string) error {
 	_, _, err := eventsNamed(text)
 	return err
@@ -68,7 +68,7 @@ func eventsNamed(text string) (first, last uuid.UUID, err error) {
 		"must be an event's id (UUID), or %d characters or more of its beginning, got %q", leastOfEvent, text)
 }
 
-// hexadecimal tells whether text can be a part of an id.
+// hexadecimal reports whether text can be a part of an id.
 func hexadecimal(text string, least int) bool {
 	return len(text) >= least && len(text) < 36 && strings.Trim(text, "0123456789abcdef-") == ""
 }

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// neighbours is how many of the messages behind one are named.
+	// neighbours bounds the messages named behind one.
 	neighbours = 5
-	// besideRows is how many rows of a partition are looked at on either side of a message whose stream is too long to be named.
+	// besideRows bounds the partition's rows read on either side of a message whose stream is too long to be named.
 	besideRows = 3000
 )
 
@@ -132,7 +132,7 @@ func (o *Operator) lookEvent(ctx context.Context, tx pgx.Tx, d *Detail) (bool, e
 	return found, err
 }
 
-// surroundings reads what waits behind the message, and for what it waits.
+// surroundings reads the waiting messages behind this one, and its blocker.
 func (o *Operator) surroundings(ctx context.Context, tx pgx.Tx, d *Detail) error {
 	var named []int64
 	of, err := o.namesOfStream(ctx, tx, d.Stream, []partition.ID{d.Partition})
@@ -166,7 +166,7 @@ func (o *Operator) surroundings(ctx context.Context, tx pgx.Tx, d *Detail) error
 	return err
 }
 
-// stateOf says what became of a message that is not as it was expected, in words for a complaint.
+// stateOf returns the state of a message in an unexpected one, in words for a complaint.
 func (o *Operator) stateOf(ctx context.Context, tx pgx.Tx, sequence int64) (string, error) {
 	var d Detail
 	known, err := o.look(ctx, tx, sequence, &d)

@@ -7,7 +7,7 @@ import (
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 )
 
-// State is what became of a message so far.
+// State is the present stage of a message's delivery.
 type State string
 
 // The states, as the view outbox_messages shows them.
@@ -38,7 +38,7 @@ const (
 	Unknown State = "unknown"
 )
 
-// States are all states that a list can be filtered by.
+// States lists all states that a list can be filtered by.
 func States() []State {
 	return []State{Pending, Scheduled, Failed, Blocked, Dead, Published, Skipped, Discarded}
 }
@@ -55,7 +55,7 @@ func ParseState(name string) (State, error) {
 	return "", maintenance.Refuse(FieldState, "unknown state %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// Queued tells whether messages in that state have a row in the outbox.
+// Queued reports whether messages in that state have a row in the outbox.
 func (s State) Queued() bool {
 	return slices.Contains([]State{Pending, Scheduled, Failed, Blocked, Dead}, s)
 }
