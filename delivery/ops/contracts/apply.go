@@ -11,15 +11,15 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Correction describes the act of Apply on one contract. A new contract has no Before, a dropped one no After. A kept contract stays,
+// Correction describes an act of Apply on one contract. A new contract has no Before, a dropped one no After. A kept contract stays,
 // although the list does not name it.
 type Correction struct {
 	Before, After *Contract
 	Kept          bool
 }
 
-// Apply makes the contracts what the list says, in one transaction, also where that is no description. One of another type is kept, and
-// dropped with Options.Prune. It returns what differs and what is kept. To drop one or end its check needs Options.Confirmed.
+// Apply gives the contracts the list's content, empty descriptions included, in one transaction. One of another type is kept, and dropped
+// with Options.Prune. It returns the differing and the kept ones. To drop one or end its check needs Options.Confirmed.
 func (s *Store) Apply(ctx context.Context, list []Contract, o Options) (all []Correction, err error) {
 	if err := o.validate(); err != nil {
 		return nil, err

@@ -15,16 +15,16 @@ import (
 	"github.com/postrider/postrider/message"
 )
 
-// About is what a Document tells beside contracts and events.
+// About completes contracts and events in a Document.
 type About struct {
 	Title, Version string
-	// Servers are URLs of NATS. Of each only scheme, host and port are told.
+	// Servers are URLs of NATS. The document has their scheme, host and port alone.
 	Servers []string
 	// Stream is the JetStream stream.
 	Stream string
-	// Address is the subject of a topic's messages, with the other fields of the template in braces.
+	// Address returns the subject of a topic's messages, with the other fields of the template in braces.
 	Address func(topic string) string
-	// Token is a text as one token of a subject.
+	// Token returns a text as one token of a subject.
 	Token func(text string) string
 }
 
@@ -88,7 +88,7 @@ const (
 	ofMessages = "#/components/messages/"
 )
 
-// fields are what a subject may have beside what is fixed.
+// fields describe the variable fields of a subject.
 var fields = map[string]string{
 	"type": "The event's type, as one token.", "partition": "The number of the partition.", "stream": "The event's stream, as one token.",
 	"tenant": "The event's tenant, as one token; _ for none.",
@@ -157,7 +157,7 @@ func (d *document) add(key string, c Contract) error {
 	return nil
 }
 
-// say tells that events of a type are published in a topic.
+// say adds the events of a type to a topic.
 func (d *document) say(about About, topic, message string, s Seen) {
 	c, known := d.Channels[topic]
 	if !known {
@@ -181,7 +181,7 @@ func (d *document) say(about About, topic, message string, s Seen) {
 	d.Operations["publish-"+topic] = o
 }
 
-// keys are names as keys of the document may be: letters, digits, dot, _ and -.
+// keys turn names into keys of the document: letters, digits, dot, _ and -.
 type keys struct{ taken map[string]string }
 
 func (k *keys) of(name string) string {
@@ -202,7 +202,7 @@ func (k *keys) of(name string) string {
 	}
 }
 
-// servers are the URLs without what is secret in them.
+// servers returns the URLs without their secrets.
 func servers(urls []string) (map[string]server, error) {
 	list := map[string]server{}
 	for i, one := range urls {

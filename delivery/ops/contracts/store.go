@@ -21,7 +21,7 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// What may be as long as this, in bytes. A schema is read with every append of its type.
+// These bounds are in bytes. A schema is read with every append of its type.
 const (
 	typeLimit        = 1024
 	schemaLimit      = 256 << 10
@@ -55,7 +55,7 @@ func New(ctx context.Context, db pg.Conn, schema string, events pgstore.Relation
 	return s, nil
 }
 
-// Contract is what is agreed on events of a type.
+// Contract is the agreement on events of a type.
 type Contract struct {
 	Type string `json:"event_type"`
 	// Schema is a JSON Schema.
@@ -64,15 +64,15 @@ type Contract struct {
 	Checked     bool      `json:"checked"`
 	Description string    `json:"description,omitempty"`
 	CreatedAt   time.Time `json:"created_at"`
-	// UpdatedAt is when anything of it was set last.
+	// UpdatedAt is the time of its last change.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Options is who changes a contract, and why.
+// Options name who changes a contract, and why.
 type Options struct {
 	// Actor is required, as it is written to the audit; Reason may be empty.
 	Actor, Reason string
-	// DryRun refuses what would be refused, and changes nothing.
+	// DryRun validates, and changes nothing.
 	DryRun bool
 	// KeepChecked has Set leave Checked as it is.
 	KeepChecked bool
@@ -80,8 +80,8 @@ type Options struct {
 	Prune, Confirmed bool
 }
 
-// Set makes the contract of a type, or changes it; times count for nothing, and a schema or a description that is empty stays
-// what it is. It returns the contract that was there, nil for none.
+// Set makes the contract of a type, or changes it; it ignores times, and an empty schema or description stays unchanged. It returns the
+// contract before, nil for none.
 func (s *Store) Set(ctx context.Context, c Contract, o Options) (before *Contract, err error) {
 	if err := errors.Join(c.validate(), o.validate()); err != nil {
 		return nil, err // before the type is looked for, which may be no text
@@ -115,7 +115,7 @@ func (s *Store) put(ctx context.Context, tx pgx.Tx, c Contract, before *Contract
 	return s.outbox.Record(ctx, tx, o.Actor, "type.set", target{c.Type}, o.Reason, details{&c, before})
 }
 
-// Drop ends a contract: payloads of the type are checked no more. It returns what was there.
+// Drop ends a contract: payloads of the type are checked no more. It returns the contract.
 func (s *Store) Drop(ctx context.Context, name string, o Options) (before *Contract, err error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -163,14 +163,14 @@ func (s *Store) List(ctx context.Context) (list []Contract, err error) {
 	return list, err
 }
 
-// Seen is a topic with a type of events, as they were found.
+// Seen is a topic with a type of its events.
 type Seen struct {
 	Topic, Type string
-	// Events is how many were among those that were looked at, Newest the sequence of the last.
+	// Events counts them among the events read, Newest is the last one's sequence.
 	Events, Newest int64
 }
 
-// Seen looks at so many of the newest events, and leaves out what is never published.
+// Seen reads so many of the newest events, and leaves out those that are never published.
 func (s *Store) Seen(ctx context.Context, newest int) (list []Seen, err error) {
 	if newest < 1 {
 		return nil, maintenance.Refuse("newest", "must be at least 1, got %d", newest)
@@ -198,7 +198,7 @@ func (s *Store) change(ctx context.Context, o Options, do func(pgx.Tx) error) er
 	return s.outbox.Write(ctx, do)
 }
 
-// fits refuses a schema that the table would refuse, and says why. It returns the schema as the table has it.
+// fits refuses, with the reason, a schema that the table would refuse. It returns the schema as the table has it.
 func (s *Store) fits(ctx context.Context, tx pgx.Tx, c Contract) (stored string, err error) {
 	if err := c.validate(); err != nil {
 		return "", err
