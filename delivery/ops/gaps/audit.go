@@ -17,13 +17,13 @@ import (
 type AuditConfig struct {
 	// Every is the time within which a loss is found: an audit begins twice in it, and takes up to a quarter.
 	Every time.Duration
-	// Leads returns a context while this worker is the one of the cluster that audits; nil: another one is. Its end ends an audit.
+	// Leads returns a context while this worker audits for the cluster; nil: another one does. Its end ends an audit.
 	Leads func() context.Context
-	// Republish has what is missing queued again; otherwise it is reported.
+	// Republish queues missing messages again; otherwise they are reported.
 	Republish bool
-	// Unfit says why nothing may be queued now; nil: it may.
+	// Unfit returns the reason against queueing anything now; nil: none.
 	Unfit func(context.Context) error
-	// Alarm is told of a loss.
+	// Alarm receives a loss.
 	Alarm func(error)
 	// Name is the stream's.
 	Name       string
@@ -86,7 +86,7 @@ func (a *Auditor) Run(ctx context.Context) error {
 	}
 }
 
-// audit compares the stream with the history once. left are losses beyond those that one repair takes.
+// audit compares the stream with the history once. left counts losses beyond the limit of one repair.
 func (a *Auditor) audit(ctx, leads context.Context) (left int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -132,7 +132,7 @@ func (a *Auditor) audit(ctx, leads context.Context) (left int64, err error) {
 	return left, nil
 }
 
-// alarm tells of losses, unless all of them were told of before.
+// alarm reports losses, unless all of them were reported before.
 func (a *Auditor) alarm(found []Gap) {
 	told, news := make(map[int64]uint64, len(found)), 0
 	for _, g := range found {
@@ -149,8 +149,8 @@ func (a *Auditor) alarm(found []Gap) {
 	a.Alarm(fmt.Errorf("stream %s lost %d acknowledged messages in its middle, event %d at position %d among them", a.Name, len(found), first.Sequence, first.Position))
 }
 
-// pace has an audit rest behind each page: as long as the page took, and until it is no more ahead of a quarter of Every, but for a second
-// at most, as it must hear the broker again.
+// pace rests after each page for the time that the page took, and until the audit is no more ahead of a quarter of Every. A rest lasts at
+// most a second, since the audit must hear the broker.
 func (a *Auditor) pace(ctx context.Context) func(what string, at, end int64) {
 	began := time.Now()
 	last := began

@@ -8,7 +8,7 @@ import (
 
 const pageBits = 1 << 16
 
-// bitset is a set of sequences, in pages: they are dense, but for what lies between two parts of the events.
+// bitset is a set of sequences, in pages: they are dense, except between two parts of the events.
 type bitset map[uint64]*[pageBits / 64]uint64
 
 func (b bitset) set(n uint64) {

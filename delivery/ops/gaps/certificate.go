@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// certifiedLines bounds a certificate: of more partitions those share a line whose numbers leave the same remainder.
+// certifiedLines bounds a certificate: of more partitions, those with the same remainder share a line.
 const certifiedLines = 256
 
 // certificate sums up the messages that an audit compared, by the partitions that they name.

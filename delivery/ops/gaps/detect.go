@@ -28,16 +28,16 @@ type detection struct {
 	stream Stream
 	report *Report
 
-	extent StreamExtent // of the stream; what lies up to Last was read
+	extent StreamExtent // of the stream; it was read up to Last
 	// settled are the sequences of the history, held those of events that the stream holds, by their ids.
 	settled, held bitset
-	// missing are events that were found nowhere so far; the stream may hold them. lost are those that were reported as not in the stream.
+	// missing are events found nowhere so far; the stream may hold them. lost are those that were reported as not in the stream.
 	missing, lost bitset
 	// From empty on, the stream holds no message of any kind before next.
 	empty, next uint64
 }
 
-// Detect compares what the options choose. stream may be nil: then nothing is said about it, and an event that nobody recorded cannot be
+// Detect compares the events that the options choose. stream may be nil: then the report leaves it out, and an unrecorded event cannot be
 // told from one that was never enqueued.
 func (s *Store) Detect(ctx context.Context, o Options, stream Stream) (*Report, error) {
 	o = o.withDefaults()
@@ -87,12 +87,12 @@ func (d *detection) run(ctx context.Context) (err error) {
 	}
 	after, err := d.Store.bounds(ctx, d.Options)
 	if err == nil && after.count != d.count {
-		err = errResized // pointers were looked for where they do not lie any more
+		err = errResized // pointers were looked for in outdated places
 	}
 	return err
 }
 
-// never reports the events that were found nowhere: those that are listed are looked at once more.
+// never reports the events found nowhere: it looks at the listed ones once more.
 func (d *detection) never(ctx context.Context) error {
 	if !d.wants(NeverEnqueued) {
 		return nil
@@ -186,7 +186,7 @@ func (d *detection) events(ctx context.Context) error {
 	return flush()
 }
 
-// suspects looks again, in one snapshot, and tells of those that are gaps still: what was published meanwhile is none.
+// suspects looks again, in one snapshot, and gives the remaining gaps to tell: others were published meanwhile.
 func (d *detection) suspects(ctx context.Context, sequences []int64, tell func(Gap)) error {
 	if len(sequences) == 0 {
 		return nil
@@ -290,7 +290,7 @@ func (d *detection) versions(ctx context.Context) error {
 	}
 }
 
-// messages reads the stream: what it holds, and whether the database knows it.
+// messages compares the stream's messages with the database.
 func (d *detection) messages(ctx context.Context) error {
 	if d.stream == nil {
 		return nil
@@ -313,8 +313,7 @@ func (d *detection) scan(ctx context.Context, first, last uint64) error {
 	})
 }
 
-// identified compares messages with the events that they name. What the database
-// does not know is reported; what was missing is not missing any more.
+// identified compares messages with the events that they name. It reports unknown events, and takes found ones off the missing ones.
 func (d *detection) identified(ctx context.Context, page []StoredMessage) error {
 	if len(page) == 0 {
 		return nil

@@ -13,29 +13,27 @@
 //	unknown-event          a message whose event the database does not know
 //	missing-version        versions that a stream of events lacks
 //
-// Detect reads everything in pages and keeps a few bits for each sequence, besides the gaps that it lists. What a page makes suspicious
-// is looked at again, in one snapshot, before it is a gap: events are published while
-// it reads. A resize meanwhile, or a stream made anew, ends it with an error.
+// Detect reads everything in pages and keeps a few bits for each sequence, besides the gaps that it lists. It looks at suspicions of a
+// page again, in one snapshot, before they are gaps: events are published while it reads. A resize meanwhile, or a stream made anew, ends
+// it with an error.
 //
-// What the history can be asked about begins with its oldest row, since retention
-// removes them: an older event is only judged where the stream holds every message that
-// it was ever given, and is older than the event.
+// Answers of the history begin with its oldest row, since retention removes rows: an older event is only judged where the stream holds
+// every message that it was ever given, and is older than the event.
 //
-// What a stream dropped from its front is no gap where that has a reason: its limits, or
-// a purge of the events alone, which leaves older records. It is counted in a note.
-// An Auditor looks for not-in-stream again and again, in the middle of the stream alone, and certifies what it compared.
+// Messages dropped from a stream's front are no gap where that has a reason: its limits, or a purge of the events alone, which leaves
+// older records. A note counts them. An Auditor looks for not-in-stream again and again, in the middle of the stream alone, and certifies
+// the compared messages.
 //
 // # Invariants
 //
 //   - Detect changes nothing.
-//   - Repair queues an event only after it has looked again, under the locks that
-//     workers' marks take, that there is neither a pointer nor a history row of it;
-//     it may be repeated.
+//   - Repair queues an event only after a second look, under the locks of workers'
+//     marks, has found neither pointer nor history row of it; it may be repeated.
 //   - Only never-enqueued events are queued by default: nobody can have had them.
 //     They come late, in front of the later events of their stream that wait. A message
 //     that is not in the stream may have been removed on purpose: it is queued again
 //     only where that kind is named, under a higher generation. The other kinds are
-//     never repaired: what is right about them a program cannot know.
+//     never repaired: a program cannot know their cure.
 //   - Every repair is in outbox_audit, in the transaction of its change.
 //
 // # Failures

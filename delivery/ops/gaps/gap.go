@@ -13,7 +13,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// GapKind is what is wrong.
+// GapKind names the defect.
 type GapKind string
 
 // The kinds of gaps.
@@ -39,7 +39,7 @@ func ParseKind(name string) (GapKind, error) {
 	return "", maintenance.Refuse("kind", "must be one of %v, got %q", Kinds(), name)
 }
 
-// Gap is one thing that is wrong. What does not apply is zero.
+// Gap is one defect. Fields that do not apply are zero.
 type Gap struct {
 	Kind      GapKind
 	Sequence  int64
@@ -48,36 +48,36 @@ type Gap struct {
 	EventID   uuid.UUID
 	// Version is the event's; of missing versions the first one, and Through the last.
 	Version, Through int64
-	// Position is where the message lies, or lay last, in the JetStream stream.
+	// Position is the message's position, or its last one, in the JetStream stream.
 	Position uint64
-	// Generation is the highest one that the history knows of the event.
+	// Generation is the highest one of the event in the history.
 	Generation int
 	// Detail says more.
 	Detail string
 
 	key string    // routing key
-	at  time.Time // when the history last says that it was published
+	at  time.Time // of its last publication in the history
 }
 
-// Options say where to look.
+// Options choose the compared events.
 type Options struct {
 	// From and To are sequences, both included; 0: no bound.
 	From, To int64
 	// Stream is one stream of events; empty: all.
 	Stream string
-	// Partitions are those whose events count; none: all.
+	// Partitions restrict the events; none: all.
 	Partitions []partition.ID
-	// Kinds are those that are looked for; none: all.
+	// Kinds restrict the search; none: all.
 	Kinds []GapKind
-	// Limit is the most gaps that are listed of one kind; all are counted. Defaults to 1000.
+	// Limit bounds the listed gaps of one kind; all are counted. Defaults to 1000.
 	Limit int
-	// Progress is told what is read and how far that is. nil: nobody.
+	// Progress gets the data being read, the position and the end. nil: nobody.
 	Progress func(what string, at, end int64)
 
-	// middle leaves to the workers' takeovers what they look for: of messages that are not in the stream those count that
-	// were published to this very one, behind the first event that it holds and before its end, and in whose place nothing lies.
+	// middle leaves the rest to the workers' takeovers: of missing messages it counts those published to this very stream, behind its
+	// first event and before its end, whose place is empty.
 	middle bool
-	// compared is told of each message whose event the database knows, in their order. nil: nobody.
+	// compared gets each message whose event the database knows, in their order. nil: nobody.
 	compared func(StoredMessage)
 }
 
@@ -111,27 +111,27 @@ func (o Options) wants(kinds ...GapKind) bool {
 	return len(o.Kinds) == 0 || slices.ContainsFunc(kinds, func(k GapKind) bool { return slices.Contains(o.Kinds, k) })
 }
 
-// covers tells whether an event of that sequence, stream and partition counts.
+// covers reports whether an event of that sequence, stream and partition counts.
 func (o Options) covers(sequence int64, stream string, id partition.ID) bool {
 	return sequence >= o.From && (o.To == 0 || sequence <= o.To) && (o.Stream == "" || o.Stream == stream) &&
 		(o.Partitions == nil || slices.Contains(o.Partitions, id))
 }
 
-// Report is what Detect found.
+// Report is Detect's result.
 type Report struct {
 	// Counts are the gaps by kind, Gaps the first ones of each.
 	Counts map[GapKind]int64
 	Gaps   []Gap
-	// Events, Messages and Delivered are how many were looked at: events, messages of the stream, and messages that the history names.
+	// Events, Messages and Delivered count the inspected events, messages of the stream, and messages that the history names.
 	Events, Messages, Delivered int64
-	// Notes say what could not be compared, and why.
+	// Notes name the omitted comparisons, and the reasons.
 	Notes []string
 
 	limit  int
 	recent time.Time // history rows that were not read are younger
 }
 
-// Total is how many gaps there are.
+// Total counts all gaps.
 func (r *Report) Total() (n int64) {
 	for _, count := range r.Counts {
 		n += count
@@ -145,7 +145,7 @@ func (r *Report) add(g Gap) {
 	}
 }
 
-// left is how many gaps of these kinds are not listed.
+// left counts the gaps of these kinds that are not listed.
 func (r *Report) left(kinds []GapKind) (n int64) {
 	for _, k := range kinds {
 		n += max(0, r.Counts[k]-int64(r.limit))
@@ -171,20 +171,20 @@ type StoredMessage struct {
 	Foreign string
 }
 
-// StreamExtent is where a stream begins and ends.
+// StreamExtent holds a stream's ends.
 type StreamExtent struct {
-	// First and Last are positions of any messages. Front is the first one of an event:
-	// what lay before was dropped from the front. Last+1: the stream holds no event.
+	// First and Last are positions of any messages. Front is the first one of an event: messages before it were dropped from the front.
+	// Last+1: the stream holds no event.
 	First, Front, Last uint64
 	// Whole: it holds every message that it was ever given.
 	Whole bool
-	// Created is when the stream was made: what was published before then went to another one.
+	// Created is the time of the stream's creation: messages published before went to another one.
 	Created time.Time
 }
 
 // Stream reads the JetStream stream.
 type Stream interface {
-	// Extent returns where it begins and ends now.
+	// Extent returns its present ends.
 	Extent(ctx context.Context) (StreamExtent, error)
 	// Scan gives fn the messages of events between two positions, in pages and in their order.
 	Scan(ctx context.Context, first, last uint64, fn func([]StoredMessage) error) error

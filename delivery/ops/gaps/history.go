@@ -12,11 +12,11 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// errRemade ends a look during which the stream was made anew.
+// errRemade means that the stream was made anew meanwhile.
 var errRemade = errors.New("the stream was made anew meanwhile; look again")
 
-// history finds events that it says were published and that the stream does not hold,
-// wherever they lay. What the stream dropped from its front by order is explained.
+// history finds events that the history calls published and that the stream lacks, wherever they lay. A note explains those that the
+// stream dropped from its front by order.
 func (d *detection) history(ctx context.Context) error {
 	if d.stream == nil {
 		return nil
@@ -63,7 +63,7 @@ func (d *detection) history(ctx context.Context) error {
 	return err
 }
 
-// catchUp reads what the stream was given since it was read.
+// catchUp reads the messages added since the stream was read.
 func (d *detection) catchUp(ctx context.Context) error {
 	now, err := d.stream.Extent(ctx)
 	if err != nil {
@@ -77,14 +77,14 @@ func (d *detection) catchUp(ctx context.Context) error {
 	if err := d.scan(ctx, before+1, now.Last); err != nil {
 		return err
 	}
-	// Of what was published and purged since it was read nothing is missing behind the front that there is now.
+	// Messages published and purged in between are not missing behind the present front.
 	now, err = d.stream.Extent(ctx)
 	d.extent.First, d.extent.Front = now.First, now.Front
 	return err
 }
 
-// lacking reports those events of which the stream holds no message at all, and which are not on their way again. Those that it dropped
-// from its front are counted: it says that it does, or older messages than they lie there still, and nothing lies where they lay.
+// lacking reports the events of which the stream holds no message at all, and which are not on their way again. It counts those dropped
+// from the front: the stream says that it drops, or still holds messages before theirs, and their places are empty.
 func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) (dropped int64, err error) {
 	g := Gap{Kind: NotInStream}
 	var waits bool
@@ -126,7 +126,7 @@ func (d *detection) lacking(ctx context.Context, sequences []int64, drops bool) 
 	return dropped, err
 }
 
-// inside tells whether a message was lost in the middle of the stream.
+// inside reports whether a message was lost in the middle of the stream.
 func (d *detection) inside(ctx context.Context, g Gap) (bool, error) {
 	if g.at.Before(d.extent.Created) || g.Position < d.extent.Front || g.Position > d.extent.Last {
 		return false, nil
@@ -135,7 +135,7 @@ func (d *detection) inside(ctx context.Context, g Gap) (bool, error) {
 	return !other, err
 }
 
-// latest is the position that the newest delivery has, of those in their order; 0: none has one.
+// latest returns the position of the newest delivery that has one; 0: none.
 func latest(positions []*int64) uint64 {
 	for _, p := range slices.Backward(positions) {
 		if p != nil {
@@ -145,7 +145,7 @@ func latest(positions []*int64) uint64 {
 	return 0
 }
 
-// lies looks for any message at a position. The stream is asked once for each run of empty ones.
+// lies reports whether a position holds a message. It asks the stream once for each empty run.
 func (d *detection) lies(ctx context.Context, position uint64) (_ bool, err error) {
 	if position < d.empty || position >= d.next {
 		d.empty = position

@@ -16,40 +16,40 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Repair is what an operator wants to be mended.
+// Repair chooses the gaps to mend.
 type Repair struct {
 	Options
-	// Actor is who wants it, Reason why; both are required, at most 200 and 2000 characters.
+	// Actor names the operator, Reason the cause; both are required, at most 200 and 2000 characters.
 	Actor, Reason string
-	// DryRun says what would be queued and changes nothing.
+	// DryRun finds the gaps to queue and changes nothing.
 	DryRun bool
-	// Confirm is asked before anything is queued; its error ends the repair. nil: nobody is asked.
+	// Confirm is asked before anything is queued; its error ends the repair. nil: nobody.
 	Confirm func(found []Gap) error
 }
 
-// Repaired is what came of it.
+// Repaired is a Repair's result.
 type Repaired struct {
-	// Report is what was found.
+	// Report has all gaps found.
 	Report *Report
-	// Queued are the gaps that were queued, or would be in a dry run; Gone is how
-	// many had a pointer or a history row when they were looked at again.
+	// Queued are the gaps that were queued, or would be in a dry run; Gone counts those that had a pointer or a history row at the second
+	// look.
 	Queued []Gap
 	Gone   int64
-	// Left is how many gaps were not taken, as one repair takes at most 100,000 of one kind: the next one does.
+	// Left counts the gaps that are left to the next repair: one takes at most 100,000 of one kind.
 	Left int64
 }
 
-// ErrNoStream is returned by Repair without a stream: an event that nobody recorded may lie there.
+// ErrNoStream means that Repair got no stream: an unrecorded event may lie there.
 var ErrNoStream = errors.New("nothing is repaired without a look at the stream")
 
-// mendable are the kinds that can be queued; of them by default.
+// mendable kinds can be queued; mended are queued by default.
 var (
 	mendable = []GapKind{NeverEnqueued, NotInStream}
 	mended   = []GapKind{NeverEnqueued}
 )
 
-// Repair looks for gaps and queues the events that can be queued without a doubt;
-// messages that the stream does not hold only where Kinds names NotInStream.
+// Repair looks for gaps and queues the events that can be queued without a doubt; missing messages of the stream only where Kinds names
+// NotInStream.
 func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, error) {
 	var done Repaired
 	if stream == nil {
@@ -105,16 +105,16 @@ func (s *Store) Repair(ctx context.Context, r Repair, stream Stream) (Repaired, 
 	return done, nil
 }
 
-// repairChunk is the most events that one transaction queues.
+// repairChunk bounds the events that one transaction queues.
 const repairChunk = 500
 
-// repairLimit is the most gaps of one kind that one repair takes.
+// repairLimit bounds the gaps of one kind that one repair takes.
 const repairLimit = 100_000
 
 // errResized undoes a repair that found another number of partitions half-way.
 var errResized = errors.New("the partitions were resized meanwhile; look again")
 
-// queue inserts pointers for the gaps that are still gaps.
+// queue inserts pointers for the remaining gaps.
 func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Time) (queued []Gap, err error) {
 	err = s.outbox.Write(ctx, func(tx pgx.Tx) error {
 		if err := s.outbox.LockTable(ctx, tx); err != nil {
@@ -168,7 +168,7 @@ func (s *Store) queue(ctx context.Context, r Repair, chunk []Gap, recent time.Ti
 	return queued, nil
 }
 
-// still returns which of the gaps are still gaps, and the generation that their message gets.
+// still returns the remaining gaps, and the generation that their message gets.
 func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partition.ID, recent time.Time) (map[int64]int, error) {
 	never, lost := []int64{}, []int64{}
 	for _, g := range chunk {
@@ -180,7 +180,7 @@ func (s *Store) still(ctx context.Context, tx pgx.Tx, chunk []Gap, all []partiti
 	}
 	still := map[int64]int{}
 	g := Gap{}
-	if len(never) > 0 { // a worker may not read what operators did
+	if len(never) > 0 { // a worker may not read operators' actions
 		rows, err := s.sql.Suspects.Rows(ctx, tx, pg.Args{"sequences": never, "partitions": all, "recent": recent})
 		if err != nil {
 			return nil, err

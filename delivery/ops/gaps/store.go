@@ -60,12 +60,12 @@ func (s *Store) look(ctx context.Context, query pg.Query, args pg.Args, into []a
 	})
 }
 
-// bounds are what a look can be about.
+// bounds delimit the search for gaps.
 type bounds struct {
-	since      *time.Time // the history tells everything since then; nil: it is empty
+	since      *time.Time // the history is complete since then; nil: it is empty
 	complete   bool       // nothing was ever dropped from the history
 	highest    int64
-	from       int64     // what lay below was dropped in parts
+	from       int64     // parts below it were dropped
 	newest     int64     // the last batch of the history
 	recent     time.Time // history rows that appear later are younger
 	count      partition.Count
