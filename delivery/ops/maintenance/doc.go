@@ -1,5 +1,5 @@
-// Package maintenance is what the tools share that look at an outbox and mend it
-// beside its workers: operators' commands, replays, the search for gaps.
+// Package maintenance serves the tools that read and mend an outbox beside its workers: operators' commands, replays, the search for
+// gaps.
 //
 // # Model
 //

@@ -10,11 +10,11 @@ import (
 type InputError struct {
 	// Field names the input.
 	Field string
-	// Problem says what is wrong, to be put after the field's name.
+	// Problem names the defect, to be put after the field's name.
 	Problem string
-	// Sequences are the messages that were refused, where it was about them.
+	// Sequences are the refused messages, if the refusal concerns messages.
 	Sequences []int64
-	// Err is the kind of refusal, where the caller tells several apart, or nil.
+	// Err is the kind of refusal, where the caller distinguishes several, or nil.
 	Err error
 }
 
@@ -34,7 +34,7 @@ const (
 	reasonLimit = 2000
 )
 
-// CheckWords refuses, as actor or reason, who does something and why, where it says nothing or more than the audit takes.
+// CheckWords refuses, as actor or reason, words that are missing or longer than the audit takes.
 func CheckWords(actor, reason string, reasonRequired bool) error {
 	for _, w := range []struct {
 		field, text string
@@ -54,7 +54,7 @@ func CheckWords(actor, reason string, reasonRequired bool) error {
 	return nil
 }
 
-// CheckActor refuses what the audit does not take as an actor; it may be empty.
+// CheckActor refuses an actor that the audit does not take; it may be empty.
 func CheckActor(actor string) error { return checkWord("actor", actor, actorLimit) }
 
 func checkWord(field, text string, limit int) error {
@@ -64,7 +64,7 @@ func checkWord(field, text string, limit int) error {
 	return CheckText(field, text)
 }
 
-// CheckText refuses what PostgreSQL's text cannot hold.
+// CheckText refuses texts that PostgreSQL cannot hold.
 func CheckText(field, text string) error {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return Refuse(field, "must be UTF-8 without zero bytes")

@@ -16,7 +16,7 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// LockPatience is how long a change waits for what somebody else has locked.
+// LockPatience bounds a change's wait for a lock of somebody else.
 const LockPatience = 5 * time.Second
 
 // IdlePatience bounds a change whose process was suspended amid it: the server ends it then.
@@ -87,13 +87,13 @@ func (o *Outbox) LockPartitions(ctx context.Context, tx pgx.Tx, ids []partition.
 	return nil
 }
 
-// Partitions lists the partitions that there are.
+// Partitions lists the present partitions.
 func (o *Outbox) Partitions(ctx context.Context, tx pgx.Tx) (ids []partition.ID, err error) {
 	err = o.sql.Partitions.Row(ctx, tx, nil).Scan(&ids)
 	return ids, err
 }
 
-// Promote has the first parked row of each stream blocked by nothing any more. A stream is named by its partition and its key.
+// Promote unblocks the first parked row of each stream. A stream is named by its partition and its key.
 func (o *Outbox) Promote(ctx context.Context, tx pgx.Tx, ids []partition.ID, streams []string) error {
 	if _, err := o.sql.Promote.Exec(ctx, tx, pg.Args{"partitions": ids, "streams": streams}); err != nil {
 		return fmt.Errorf("promote: %w", err)
@@ -109,12 +109,12 @@ func (o *Outbox) Record(ctx context.Context, tx pgx.Tx, actor, action string, ta
 	return nil
 }
 
-// Busy tells whether a change waited for a lock in vain.
+// Busy reports whether a change waited for a lock in vain.
 func Busy(err error) bool {
 	return pg.Refused(err, "55P03") // lock_not_available
 }
 
-// Contended tells whether others were in the way, so that a change may be made when it is tried again.
+// Contended reports whether others were in the way, so that a repeated change may succeed.
 func Contended(err error) bool {
 	return Busy(err) || pg.Refused(err, "40P01") // deadlock_detected
 }
