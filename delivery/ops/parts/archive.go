@@ -17,11 +17,11 @@ import (
 	"github.com/postrider/postrider/outbox/importer"
 )
 
-// perTransaction is how many events of a file an import puts into one transaction; which ones were one is not known any more.
+// perTransaction bounds the events of a file that an import puts into one transaction; the original transactions are not known any more.
 const perTransaction = 100
 
-// Archive writes a part's events to a file events-N.jsonl.gz in that folder, as an import reads them, reads the file back, and
-// tells where they are.
+// Archive writes a part's events to events-N.jsonl.gz in that folder, as an import reads them, reads the file back, and returns its place
+// and size.
 func (s *Store) Archive(ctx context.Context, part Part, folder string) (_ Archived, err error) {
 	name := filepath.Join(folder, fmt.Sprintf("events-%d.jsonl.gz", part.Number))
 	unfinished := name + ".unfinished"
@@ -47,7 +47,7 @@ func (s *Store) Archive(ctx context.Context, part Part, folder string) (_ Archiv
 	return Archived{name, events}, durable(folder)
 }
 
-// gone forgives that a file is not there.
+// gone forgives a missing file.
 func gone(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -101,7 +101,7 @@ func (s *Store) write(ctx context.Context, part Part, name string) (events int, 
 	return events, errors.Join(zip.Close(), buffer.Flush(), file.Sync())
 }
 
-// asItIs tells whether a payload can stand in a line of JSON and be read from it byte for byte.
+// asItIs reports whether a payload can stand in a line of JSON and be read from it byte for byte.
 func asItIs(payload []byte) bool {
 	var compact bytes.Buffer
 	return json.Compact(&compact, payload) == nil && bytes.Equal(compact.Bytes(), payload)

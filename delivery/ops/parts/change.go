@@ -10,14 +10,14 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Who is who changes something, and why, for the audit.
+// Who names the actor and the reason, for the audit.
 type Who struct{ Actor, Reason string }
 
 func (w Who) validate(reasonRequired bool) error {
 	return maintenance.CheckWords(w.Actor, w.Reason, reasonRequired)
 }
 
-// Hindrance tells what keeps events from being put into parts; "" if nothing does, or if they are.
+// Hindrance returns the obstacle to putting events into parts; "" if nothing does, or if they are.
 func (s *Store) Hindrance(ctx context.Context) (string, error) {
 	_, hindrance, err := s.state(ctx)
 	return hindrance, err
@@ -79,7 +79,7 @@ func (s *Store) Begin(ctx context.Context, who Who) (part int64, begun bool, err
 	return *number, true, s.analyze(ctx)
 }
 
-// Archived is where a part's events are, and how many.
+// Archived names a part's file and counts its events.
 type Archived struct {
 	File   string `json:"archive,omitempty"`
 	Events int    `json:"archived"`

@@ -21,28 +21,28 @@ var embedded embed.FS
 
 // Defaults of a Config.
 const (
-	// LockWait is how long producers may wait, in one try, for what locks them out. It is shorter than deadlock_timeout, so
-	// that it is this that gives up.
+	// LockWait bounds a producer's wait, in one try, for a lock of this package. It is shorter than deadlock_timeout, so that this
+	// package gives up first.
 	LockWait = 500 * time.Millisecond
-	// Patience is how long a lock is tried for.
+	// Patience bounds all tries for a lock.
 	Patience = time.Minute
 )
 
 // Errors to branch on.
 var (
-	// ErrBusy: the table of events was locked by others all the time; the text names them.
+	// ErrBusy means that others locked the table of events all the time; the text names them.
 	ErrBusy = errors.New("the table of events is in use")
-	// ErrNotSplit: events are one table.
+	// ErrNotSplit means that events are unpartitioned.
 	ErrNotSplit = errors.New("events are not in parts")
 )
 
-// Config is what New needs.
+// Config configures New.
 type Config struct {
-	// Pool is of the owner of the tables. Required.
+	// Pool connects as the tables' owner. Required.
 	Pool *pgxpool.Pool
 	// Schema holds the outbox. Required.
 	Schema string
-	// Patience is how long to try for a lock. Defaults to Patience.
+	// Patience bounds all tries for a lock. Defaults to Patience.
 	Patience time.Duration
 }
 
@@ -77,7 +77,7 @@ type Part struct {
 	// Events is estimated from the statistics.
 	Events int64 `json:"events"`
 	Bytes  int64 `json:"bytes"`
-	// First and Last are its lowest and highest sequence, with the times at which these were recorded; nil where it is empty.
+	// First and Last are its lowest and highest sequence, with the times of their recording; nil where it is empty.
 	First         *int64     `json:"first_sequence"`
 	FirstRecorded *time.Time `json:"first_recorded_at"`
 	Last          *int64     `json:"last_sequence"`
@@ -103,7 +103,7 @@ func (s *Store) List(ctx context.Context) ([]Part, error) {
 	return list, nil
 }
 
-// state tells whether events are in parts, and if not what is in the way; "": nothing.
+// state reports whether events are in parts, and if not the hindrance; "": nothing.
 func (s *Store) state(ctx context.Context) (split bool, hindrance string, err error) {
 	var relation string
 	if err := s.sql.State.Row(ctx, s.pool, nil).Scan(&split, &relation, &hindrance); err != nil {
@@ -123,12 +123,12 @@ func (s *Store) mustBeSplit(ctx context.Context) error {
 	return err
 }
 
-// locked runs fn in a transaction that waits for locks no longer than LockWait, again and again while others hold them. The
-// exclusive ones wait for readers, too.
+// locked runs fn in a transaction that waits for locks no longer than LockWait, again and again while others hold them. Exclusive locks
+// wait for readers, too.
 func (s *Store) locked(ctx context.Context, exclusive bool, fn func(pgx.Tx) error) error {
 	var busy bool
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		// What was committed while a lock was waited for must show, whatever the database's default is.
+		// Changes committed during the wait for a lock must show, whatever the database's default is.
 		err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 			if _, err := s.sql.Patience.Exec(ctx, tx, pg.Args{"wait": LockWait.String()}); err != nil {
 				return err
