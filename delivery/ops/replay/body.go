@@ -17,7 +17,7 @@ type PlanBody struct {
 	DryRun bool `json:"dry_run"`
 }
 
-// Body is what a dry run shows of what was estimated.
+// Body returns an estimate as a dry run shows it.
 func (s Spec) Body(e Estimate) PlanBody {
 	return PlanBody{Kind: s.Kind, Destination: s.Destination, Selection: s.Selection, Estimate: e, DryRun: true}
 }
@@ -51,7 +51,7 @@ type Body struct {
 	Held           *string     `json:"held_back_by,omitempty"`
 }
 
-// Body is the replay with null for what is not there.
+// Body returns the replay with null for absent values.
 func (j Job) Body() Body {
 	return Body{
 		ID: j.ID, Kind: j.Kind, Destination: j.Destination, State: j.State, Interrupted: j.Abandoned(), Selection: j.Selection,

@@ -14,7 +14,7 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// Job is a replay as the database has it.
+// Job is a replay's row.
 type Job struct {
 	ID          int64
 	Kind        JobKind
@@ -23,49 +23,49 @@ type Job struct {
 	Actor       string
 	Reason      string
 	Selection   Selection
-	// Prefix and Stream are a shadow replay's: what stands before its subjects, with the replay's number in place, and where they go.
+	// Prefix begins a shadow replay's subjects, with the replay's number in place; Stream is its stream.
 	Prefix, Stream string
-	// Position is the sequence up to which everything selected was dealt with, Last the one beyond which the replay does not go.
+	// Position is the sequence up to which all selected events were dealt with, Last is the replay's last sequence.
 	Position, Last int64
-	// Selected is how many events it is for; nil until they are counted.
+	// Selected counts its events; nil until they are counted.
 	Selected *int64
 	// Replayed were queued again, or acknowledged under the prefix. Gone are rows of a retry that were no longer dead or failed, Failed
 	// events that cannot be published under the prefix. The three add up to Selected when it is done.
 	Replayed, Gone, Failed int64
-	// StreamSequence is where a shadow's last noted message lies.
+	// StreamSequence is a shadow's last noted stream position.
 	StreamSequence int64
 	// Generation is that of its messages.
 	Generation int
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 	FinishedAt *time.Time
-	// WaitingFor says why it does not go on, LastError what failed last.
+	// WaitingFor is the reason for its wait, LastError its last failure.
 	WaitingFor, LastError string
-	// Expected is how many have to be selected; nil: any number.
+	// Expected is the required number of selected events; nil: any.
 	Expected *int64
 	// Idle is the time since the row was last changed.
 	Idle time.Duration
 	// Rate is as in Spec.
 	Rate float64
-	// Held is as in Estimate; only Create tells it.
+	// Held is as in Estimate; only Create sets it.
 	Held string
 }
 
-// beat is how often a run that waits touches its row, dead how long one did not that was killed.
+// beat lies between two updates of a waiting run's row; after dead without one it was killed.
 const (
 	beat = 5 * time.Second
 	dead = 6 * beat
 )
 
-// Abandoned tells whether a running replay has nobody who runs it: it was killed.
+// Abandoned reports whether nobody runs a running replay: it was killed.
 func (j Job) Abandoned() bool { return j.State == Running && j.Idle > dead }
 
-// Waits tells whether it is for a process that serves replays, and none runs it.
+// Waits reports whether it waits for a process that serves replays.
 func (j Job) Waits() bool {
 	return j.Rate > 0 && (j.State == Planned || j.State == Paused || j.Abandoned())
 }
 
-// Left is how many events are still to be dealt with; -1 before they are counted.
+// Left counts the remaining events; -1 before they are counted.
 func (j Job) Left() int64 {
 	if j.Selected == nil {
 		return -1
@@ -73,11 +73,11 @@ func (j Job) Left() int64 {
 	return max(0, *j.Selected-j.Replayed-j.Gone-j.Failed)
 }
 
-// Ended tells whether it is done or cancelled.
+// Ended reports whether it is done or cancelled.
 func (j Job) Ended() bool { return j.State == Done || j.State == Cancelled }
 
-// Differs says that a replay which is done came to another number than it promised, since events were changed, removed or added below its
-// last sequence while it ran; empty: it did not.
+// Differs returns how a finished replay missed its promised number, since events were changed, removed or added below its last sequence
+// while it ran; empty: it did not.
 func (j Job) Differs() string {
 	dealt := j.Replayed + j.Gone + j.Failed
 	if j.State != Done || j.Selected == nil || dealt == *j.Selected {
@@ -86,15 +86,15 @@ func (j Job) Differs() string {
 	return fmt.Sprintf("%d events were selected and %d dealt with: the selected events were changed meanwhile", *j.Selected, dealt)
 }
 
-// Errors to branch on.
+// Callers branch on these.
 var (
-	// ErrNotFound: there is no such replay.
+	// ErrNotFound means that the replay is unknown.
 	ErrNotFound = errors.New("no such replay")
-	// ErrEnded: the replay is done or cancelled.
+	// ErrEnded means that it is done or cancelled.
 	ErrEnded = errors.New("the replay has ended")
-	// ErrLiveRunning: another live replay runs, or was killed and waits to be resumed or cancelled.
+	// ErrLiveRunning means that another live replay runs, or was killed and can be resumed or cancelled.
 	ErrLiveRunning = errors.New("another live replay is running")
-	// ErrTaken: another process runs the replay now, or somebody ended it.
+	// ErrTaken means that another process runs the replay, or somebody ended it.
 	ErrTaken = errors.New("the replay was taken over or ended by somebody else")
 )
 
@@ -134,9 +134,9 @@ func (s *Store) jobs(ctx context.Context, db pg.DB, below, id *int64, limit int)
 	return jobs, nil
 }
 
-// Create makes a replay, counts what it is for and delivers nothing; what others run (Spec.Rate) they count. When expected is not nil and
-// another number is selected, the replay is cancelled at once. When counting was interrupted the replay is kept; the job has its number
-// then, and whoever goes on with it counts it anew and refuses another number than expected.
+// Create makes a replay, counts its events and delivers nothing; the process that serves (Spec.Rate) counts its own. When expected is not
+// nil and another number is selected, the replay is cancelled at once. When counting was interrupted the replay is kept; the job has its
+// number then, and whoever goes on with it counts it anew and refuses another number than expected.
 func (s *Store) Create(ctx context.Context, spec Spec, expected *int64, progress func(at, end int64)) (Job, error) {
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
@@ -212,7 +212,7 @@ func (s *Store) generation(ctx context.Context, tx pgx.Tx) (generation int, err 
 	return generation, err
 }
 
-// name notes by name what a replay is for, or what it leaves out.
+// name notes a replay's events by name, or those that it leaves out.
 func (s *Store) name(ctx context.Context, tx pgx.Tx, spec Spec, id, last int64) error {
 	if spec.Kind != Retry {
 		_, err := s.sql.LeaveOut.Exec(ctx, tx, spec.Selection.among(pg.Args{
@@ -230,7 +230,7 @@ func (s *Store) name(ctx context.Context, tx pgx.Tx, spec Spec, id, last int64) 
 	return err
 }
 
-// counted makes sure that the replay knows what it is for, and that this is what was expected: it is cancelled otherwise, by that actor.
+// counted makes sure that the replay is counted, and cancels it in the actor's name if its number is not the expected one.
 func (s *Store) counted(ctx context.Context, id int64, actor string, progress func(at, end int64)) (Job, error) {
 	j, err := s.ensureCount(ctx, id, progress)
 	if err != nil || j.Expected == nil || *j.Selected == *j.Expected {
@@ -252,7 +252,7 @@ func (s *Store) ensureCount(ctx context.Context, id int64, progress func(at, end
 	alive := func(at, end int64) {
 		if time.Since(beaten) > beat {
 			beaten = time.Now()
-			_ = s.outbox.Write(ctx, func(tx pgx.Tx) error { // what is wrong shows when the count is noted
+			_ = s.outbox.Write(ctx, func(tx pgx.Tx) error { // errors show when the count is noted
 				_, err := s.sql.Touch.Exec(ctx, tx, pg.Args{"id": id})
 				return err
 			})
@@ -278,7 +278,7 @@ func (s *Store) ensureCount(ctx context.Context, id int64, progress func(at, end
 	return s.Get(ctx, id)
 }
 
-// target is what the audit says about the replay of an action.
+// target names a replay in the audit of an action.
 type target struct {
 	ID          int64       `json:"replay"`
 	Kind        JobKind     `json:"kind"`
@@ -291,7 +291,7 @@ func (j Job) target() target {
 	return target{ID: j.ID, Kind: j.Kind, Destination: j.Destination, Selection: j.Selection, Last: j.Last}
 }
 
-// outcome is how far it was then.
+// outcome is a replay's progress then.
 type outcome struct {
 	Selected   *int64 `json:"selected"`
 	Replayed   int64  `json:"replayed"`
@@ -304,7 +304,7 @@ func (j Job) outcome() outcome {
 	return outcome{Selected: j.Selected, Replayed: j.Replayed, Gone: j.Gone, Failed: j.Failed, Generation: j.Generation}
 }
 
-// Cancel ends a replay for good, whoever runs it. What it has queued already is delivered.
+// Cancel ends a replay for good, whoever runs it. Rows queued already are delivered.
 func (s *Store) Cancel(ctx context.Context, id int64, actor, reason string) (Job, error) {
 	if err := maintenance.CheckWords(actor, reason, false); err != nil {
 		return Job{}, err

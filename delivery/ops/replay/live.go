@@ -20,7 +20,7 @@ type event struct {
 	Key      string
 }
 
-// next reads the next events of the replay behind that position, and how far it looked.
+// next returns the replay's next events behind that position, and the end of its look.
 func (r *run) next(ctx context.Context, tx pgx.Tx, position int64, most int) (events []event, upTo int64, err error) {
 	if err := r.sql.Following.Row(ctx, tx, pg.Args{"after": position, "upto": r.job.Last}).Scan(&position); err != nil {
 		return nil, 0, fmt.Errorf("look where events go on: %w", err)
@@ -36,7 +36,7 @@ func (r *run) next(ctx context.Context, tx pgx.Tx, position int64, most int) (ev
 	return events, upTo, nil
 }
 
-// pageWindow is how many sequences one step looks at.
+// pageWindow bounds the sequences of one step.
 const pageWindow = 50_000
 
 // liveStep queues the next events again and moves the position, in one transaction.

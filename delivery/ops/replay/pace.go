@@ -15,7 +15,7 @@ type pacer struct {
 	due   time.Time // when the next step may begin
 }
 
-// add notes that the step dealt with n events. What it took is part of their time; what was not used is not made up for.
+// add notes that the step dealt with n events. The step's own time counts; unused time is not made up for.
 func (p *pacer) add(n int64) {
 	if p.rate <= 0 || n == 0 {
 		return
@@ -30,7 +30,7 @@ func (p *pacer) wait(ctx context.Context) error {
 	return err
 }
 
-// stepSize is how many events the next step takes: at most a tenth of a second's.
+// stepSize bounds the events of the next step: a tenth of a second's.
 func (r *run) stepSize() int {
 	if r.cfg.Rate <= 0 {
 		return r.cfg.BatchSize
@@ -38,20 +38,20 @@ func (r *run) stepSize() int {
 	return max(1, min(r.cfg.BatchSize, int(r.cfg.Rate/10)))
 }
 
-// pending is what the outbox held at the last look, and what was added since.
+// pending is the outbox's backlog at the last look, plus later additions.
 type pending struct {
 	rows int64
 	at   time.Time
 	took time.Duration
 }
 
-// How long a look at the backlog is good for: this, or so many times what it took.
+// A look at the backlog is good for lookAgain, or lookShare times its duration.
 const (
 	lookAgain = 500 * time.Millisecond
 	lookShare = 20
 )
 
-// crowded says why the outbox has no room for a step; empty: it has.
+// crowded returns why the outbox has no room for a step; empty: it has.
 func (r *run) crowded(ctx context.Context) (string, error) {
 	size := int64(min(r.stepSize(), r.cfg.MaxPending))
 	most := int64(r.cfg.MaxPending)

@@ -14,29 +14,29 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Estimate says what a replay would be for.
+// Estimate describes a replay in advance.
 type Estimate struct {
-	// Selected is how many events would be replayed.
+	// Selected counts the events to replay.
 	Selected int64 `json:"selected"`
-	// Waiting is how many more match and wait in the outbox: they are delivered without a replay, or were tried in vain (see Retry).
+	// Waiting counts other matches that wait in the outbox: they are delivered without a replay, or were tried in vain (see Retry).
 	Waiting int64 `json:"waiting_in_outbox"`
-	// Unwanted is how many more match and were skipped or discarded by an operator.
+	// Unwanted counts other matches that an operator skipped or discarded.
 	Unwanted int64 `json:"skipped_or_discarded"`
-	// Last is the sequence beyond which the replay does not go: everything up to it is decided.
+	// Last is the replay's last sequence: everything up to it is decided.
 	Last int64 `json:"to_sequence"`
 	// Lowest and Highest are the first and the last selected sequence, Oldest and Newest when these events were recorded.
 	Lowest  int64      `json:"lowest_sequence"`
 	Highest int64      `json:"highest_sequence"`
 	Oldest  *time.Time `json:"oldest"`
 	Newest  *time.Time `json:"newest"`
-	// Held says which open transactions keep Last below what was asked for; empty: none.
+	// Held names the open transactions that keep Last below the requested end; empty: none.
 	Held string `json:"held_back_by,omitempty"`
 }
 
-// window is how many sequences one count looks at.
+// window bounds the sequences of one count.
 const window = 250_000
 
-// Count says what a replay would be for, and changes nothing. progress, which may be nil, is told how far it is.
+// Count estimates a replay, and changes nothing. progress, which may be nil, gets the position so far.
 func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int64)) (Estimate, error) {
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
@@ -70,7 +70,7 @@ func (s *Store) Count(ctx context.Context, spec Spec, progress func(at, end int6
 // first is the position before the first event that can be selected.
 func (s Spec) first() int64 { return max(0, s.Selection.From-1) }
 
-// count counts in windows, so that no snapshot is held for long. What a made replay is for does not depend on when it is counted.
+// count counts in windows, so that no snapshot is held for long. A replay that was made has the same count at any time.
 func (s *Store) count(ctx context.Context, id *int64, j Job, p *Estimate, progress func(at, end int64)) error {
 	if id == nil {
 		err := s.outbox.Read(ctx, func(tx pgx.Tx) error {
@@ -135,7 +135,7 @@ func (p *Estimate) add(n, low, high int64, oldest, newest *time.Time) {
 	}
 }
 
-// windowEnd is how far the next look goes. One stream is looked up at once.
+// windowEnd returns the end of the next window. One stream is looked up at once.
 func (j Job) windowEnd(at, size int64) int64 {
 	if j.Selection.Stream != "" || j.Last-at < size {
 		return j.Last
@@ -148,16 +148,16 @@ func (s *Store) troubled(ctx context.Context, tx pgx.Tx, sel Selection, last int
 	return pg.Collect(ctx, tx, s.sql.Troubled, sel.among(pg.Args{"after": max(0, sel.From-1), "upto": last}), pgx.RowTo[int64])
 }
 
-// How long the end of a selection is waited for: until the transactions that may
-// still fill gaps below it have ended, and what is on its way is published.
+// These bound the wait for a selection's end: until transactions that may still fill gaps below it have ended, and messages under way are
+// published.
 const (
 	endPatience   = 5 * time.Second
 	readyPatience = time.Second
 	endLook       = 20 * time.Millisecond
 )
 
-// end returns the sequence up to which a replay goes: what was asked for, or the highest visible one; but nothing beyond what is decided.
-// held says what keeps it from there.
+// end returns a replay's last sequence: the requested one, or the highest visible one; but no undecided one. held names the transactions
+// that keep it lower.
 func (s *Store) end(ctx context.Context, spec Spec) (last int64, held string, err error) {
 	if err := s.known(ctx, spec.Selection.Stream); err != nil {
 		return 0, "", err
@@ -190,7 +190,7 @@ func (s *Store) end(ctx context.Context, spec Spec) (last int64, held string, er
 	return last, held, s.settle(ctx, last)
 }
 
-// known refuses a stream that no event belongs to.
+// known refuses a stream without an event.
 func (s *Store) known(ctx context.Context, stream string) error {
 	if stream == "" {
 		return nil
@@ -209,8 +209,7 @@ type writer struct {
 	pid     int
 }
 
-// remaining are those of the writers that are among the present ones, too, in their
-// present state. While there is a recovered one, all that are present remain.
+// remaining returns the writers that are still present, in their present state. While there is a recovered one, all present ones remain.
 func remaining(writers, now []writer, recovered bool) []writer {
 	if recovered {
 		return now
@@ -236,8 +235,8 @@ func holders(writers []writer) string {
 	return strings.Join(names, ", ")
 }
 
-// writers returns the highest visible sequence, the watermark, who may still write
-// below the former, and whether the server recovered one of them.
+// writers returns the highest visible sequence, the watermark, the transactions that may still write below the former, and whether the
+// server recovered one.
 func (s *Store) writers(ctx context.Context) (highest, safe int64, writers []writer, recovered bool, err error) {
 	var virtual []string
 	var pids []int
@@ -250,7 +249,7 @@ func (s *Store) writers(ctx context.Context) (highest, safe int64, writers []wri
 	return highest, safe, writers, recovered, nil
 }
 
-// settle waits a little while rows up to that sequence are about to be published.
+// settle waits a little while rows up to that sequence are ready to be published.
 func (s *Store) settle(ctx context.Context, last int64) error {
 	for began := time.Now(); ; {
 		var ids []partition.ID

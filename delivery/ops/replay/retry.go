@@ -52,7 +52,7 @@ func (r *run) retryStep(ctx context.Context) (done step, err error) {
 	return done, err
 }
 
-// chosen reads the next rows of the retry: their sequences, and where those lie that are still dead or failed.
+// chosen reads the retry's next rows: their sequences, and the places of those that are still dead or failed.
 func (r *run) chosen(ctx context.Context, tx pgx.Tx, position int64, most int) (all []int64, ids []partition.ID, sequences []int64, err error) {
 	in, err := r.outbox.Partitions(ctx, tx)
 	if err != nil {

@@ -16,23 +16,23 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// RunConfig says how a replay is worked off.
+// RunConfig configures the run of a replay.
 type RunConfig struct {
-	// Rate is the most events a second, at least 0.1; 0: as fast as it goes.
+	// Rate bounds the events a second, at least 0.1; 0: no bound.
 	Rate float64
-	// BatchSize is the most events of one step, 1 to 10,000. Defaults to 500.
+	// BatchSize bounds the events of one step, 1 to 10,000. Defaults to 500.
 	BatchSize int
-	// MaxPending is how many rows the outbox may hold that workers could publish before a live replay waits; at least 1. Defaults to 5,000.
+	// MaxPending bounds the publishable rows in the outbox; above it a live replay waits. At least 1. Defaults to 5,000.
 	MaxPending int
-	// Actor is who runs it, for the audit. Defaults to who made it.
+	// Actor runs it, for the audit. Defaults to its maker.
 	Actor string
-	// Publisher takes the messages of a shadow replay. Events reads them, and is
-	// given the transforms of the workers: messages are to be what workers publish.
+	// Publisher takes the messages of a shadow replay. Events reads them, and has the workers' transforms: messages are to be like
+	// theirs.
 	Publisher ShadowPublisher
 	Events    *loop.EventReader
-	// Progress is told after each step and while it waits. nil: nobody.
+	// Progress is called after each step and while it waits. nil: nobody.
 	Progress func(Job)
-	// Counting is told how far the count is, where making the replay was interrupted before that was done. nil: nobody.
+	// Counting gets the progress of a count that was interrupted when the replay was made. nil: nobody.
 	Counting func(at, end int64)
 
 	served bool // by Store.Serve
@@ -85,7 +85,7 @@ type run struct {
 type step struct {
 	events   int64 // for the pace
 	finished bool
-	// waiting says why nothing was done.
+	// waiting explains an idle step.
 	waiting string
 }
 
@@ -155,8 +155,8 @@ func (r *run) work(ctx context.Context) error {
 	}
 }
 
-// take makes this process the one that runs the replay. One that was laid aside
-// gets a new generation when higher ones were given out meanwhile.
+// take makes this process the replay's runner. A replay that was laid aside gets a new generation when higher ones were given out
+// meanwhile.
 func (r *run) take(ctx context.Context) error {
 	silent, err := r.untouched(ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *run) actor(j Job) string { return cmp.Or(r.cfg.Actor, j.Actor) }
 // generationStep lies between the generations of two replays.
 const generationStep = 100
 
-// step does the next piece. What another session locked or deadlocked is tried again.
+// step does the next piece. A lock or deadlock of another session repeats it.
 func (r *run) step(ctx context.Context) (step, error) {
 	do := r.liveStep
 	switch {
@@ -231,7 +231,7 @@ func (r *run) step(ctx context.Context) (step, error) {
 	return done, err
 }
 
-// end leaves the replay in that state. Nobody else tells why one that is served ended.
+// end leaves the replay in that state. A served one keeps the reason: nobody else tells.
 func (r *run) end(ctx context.Context, state State, why error) error {
 	text := ""
 	if r.cfg.served && why != nil && !errors.Is(why, context.Canceled) {
@@ -278,7 +278,7 @@ func (r *run) advance(ctx context.Context, tx pgx.Tx, m moved) error {
 	return err
 }
 
-// hold locks the replay's row for a step and returns where it stands.
+// hold locks the replay's row for a step and returns its position.
 func (r *run) hold(ctx context.Context, tx pgx.Tx) (position int64, generation int, err error) {
 	err = r.sql.Hold.Row(ctx, tx, pg.Args{"id": r.id, "runner": r.runner}).Scan(&position, &generation)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -287,7 +287,7 @@ func (r *run) hold(ctx context.Context, tx pgx.Tx) (position int64, generation i
 	return position, generation, err
 }
 
-// idle waits a little, and says now and then that it does.
+// idle waits a little, and notes the reason now and then.
 func (r *run) idle(ctx context.Context, waiting string) error {
 	if err := r.touch(ctx, waiting); err != nil {
 		return err
@@ -295,7 +295,7 @@ func (r *run) idle(ctx context.Context, waiting string) error {
 	return pause(ctx, waitLook)
 }
 
-// touch says now and then that the run lives, and what for.
+// touch notes now and then that the run lives, and its wait.
 func (r *run) touch(ctx context.Context, waiting string) error {
 	if time.Since(r.beaten) <= beat && waiting == r.job.WaitingFor {
 		return nil
@@ -305,5 +305,5 @@ func (r *run) touch(ctx context.Context, waiting string) error {
 	})
 }
 
-// waitLook is how often a replay that waits looks again.
+// waitLook lies between two looks of a replay that waits.
 const waitLook = 100 * time.Millisecond

@@ -12,15 +12,15 @@ import (
 	"github.com/postrider/postrider/internal/pg"
 )
 
-// How often it is looked for replays to be served, and how soon after a failure.
+// look lies between two looks for replays to serve, relax follows a failure.
 const (
 	look  = 5 * time.Second
 	relax = 30 * time.Second
 )
 
-// Serve runs the replays that were made to be run by others (Spec.Rate), one after the other, until the context ends; it lays aside then
-// what it was at, for another one who serves. Several processes may serve: each replay is run by one of them, and by another one when
-// that was killed. What this store makes is begun at once. It fails never: what goes wrong is logged, noted in the replay, and tried again.
+// Serve runs the replays made for others to run (Spec.Rate), one after the other, until the context ends; then it lays the present one
+// aside for another process. Several processes may serve: each replay is run by one of them, and by another one after a kill. This
+// store's own replays begin at once. Serve never fails: it logs failures, notes them in the replay, and tries again.
 func (s *Store) Serve(ctx context.Context, log *slog.Logger) {
 	for ctx.Err() == nil {
 		id, err := s.due(ctx)
@@ -50,7 +50,7 @@ func (s *Store) ask() {
 	}
 }
 
-// due is the replay that is to be served next; 0: none.
+// due returns the next replay to serve; 0: none.
 func (s *Store) due(ctx context.Context) (id int64, err error) {
 	silent, err := s.untouched(ctx)
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *Store) due(ctx context.Context) (id int64, err error) {
 	return id, err
 }
 
-// untouched are the times of replays that nobody has touched for as long as makes one dead, although a clock that stepped
-// back says that it was done later than now.
+// untouched returns the times of replays untouched for as long as makes one dead, although their times lie ahead of a clock that stepped
+// back.
 func (s *Store) untouched(ctx context.Context) ([]time.Time, error) {
 	silent := []time.Time{}
 	round := s.silent.Begin()
@@ -94,7 +94,7 @@ func (s *Store) serve(ctx context.Context, id int64) error {
 	return err
 }
 
-// benign tells what others did to the replay meanwhile, and that it is not what was expected: the replay says so itself.
+// benign reports whether others changed the replay meanwhile, or its number is not the expected one: the replay says so itself.
 func benign(err error) bool {
 	var input *maintenance.InputError
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrLiveRunning) || errors.As(err, &input)

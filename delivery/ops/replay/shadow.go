@@ -20,15 +20,15 @@ type ShadowPublisher interface {
 	// Publish returns one outcome for each message, in order. It keeps the order of each stream, and a message that the stream holds is not
 	// stored again within its duplicate window.
 	Publish(ctx context.Context, messages []delivery.Message) []delivery.Outcome
-	// Stored returns what the stream holds behind that position of the replay with that generation: the position of each sequence. It may
-	// look at a part alone, and says up to which position that goes; 0: to the end.
+	// Stored returns the stream's messages behind that position of the replay with that generation: the position of each sequence. It may
+	// read a part alone, and then returns the end of that; 0: it read all.
 	Stored(ctx context.Context, after uint64, generation int) (stored map[int64]uint64, through uint64, err error)
 }
 
-// shadowing is what a run knows of the stream.
+// shadowing is a run's knowledge of the stream.
 type shadowing struct {
-	// asked tells that the stream was asked what it holds since anything was last left open; stored are those messages that no step has
-	// noted yet. Until then the stream was looked at up to through.
+	// asked: the stream was read since the last message without an answer; stored are its messages that no step has noted yet. Until then
+	// it was read up to through.
 	asked   bool
 	through uint64
 	stored  map[int64]uint64
@@ -68,7 +68,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 		return step{}, err
 	}
 	if open != nil {
-		r.shadow.asked = false // what the broker has of it is not known
+		r.shadow.asked = false // the broker's part of it is unknown
 		return step{waiting: delivery.Reason(open)}, nil
 	}
 	err = r.outbox.Write(ctx, func(tx pgx.Tx) error { return r.advance(ctx, tx, m) })
@@ -82,7 +82,7 @@ func (r *run) shadowStep(ctx context.Context) (step, error) {
 	return step{events: int64(len(messages)), finished: upTo >= r.job.Last}, nil
 }
 
-// ask looks on at what the stream holds. Others may have used the prefix before, so that this can take long.
+// ask reads on in the stream. Others may have used the prefix before, so that this can take long.
 func (r *run) ask(ctx context.Context) error {
 	if r.shadow.through == 0 {
 		r.shadow.through, r.shadow.stored = uint64(max(0, r.job.StreamSequence)), map[int64]uint64{}
@@ -98,7 +98,7 @@ func (r *run) ask(ctx context.Context) error {
 	return r.touch(ctx, "it looks what the stream holds of it")
 }
 
-// publish sends what the stream does not hold. open says what kept a message from getting a definite answer.
+// publish sends the messages that the stream lacks. open is the reason why one has no definite answer.
 func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (open, err error) {
 	if len(send) == 0 {
 		return nil, nil // nothing open, nothing wrong
@@ -127,7 +127,7 @@ func (r *run) publish(ctx context.Context, send []delivery.Message, m *moved) (o
 	return open, nil
 }
 
-// messages reads the next events as they are to be published, as far as one step goes.
+// messages reads the next events of one step as they are to be published.
 func (r *run) messages(ctx context.Context) (messages []loop.Reading, upTo int64, err error) {
 	var events []event
 	var ids []partition.ID

@@ -8,7 +8,7 @@ import (
 	"github.com/postrider/postrider/delivery/ops/maintenance"
 )
 
-// JobKind is what of the selection is replayed.
+// JobKind names the replayed part of the selection.
 type JobKind string
 
 // The kinds of replays.
@@ -17,11 +17,11 @@ const (
 	Range JobKind = "range"
 	// RebuildCurrent is the last selected event of every stream.
 	RebuildCurrent JobKind = "rebuild-current"
-	// Retry is what failed and has not been published.
+	// Retry is every selected event that failed, still unpublished.
 	Retry JobKind = "retry"
 )
 
-// Destination is where messages go.
+// Destination says where messages go.
 type Destination string
 
 // The destinations.
@@ -32,7 +32,7 @@ const (
 	Shadow Destination = "shadow"
 )
 
-// State is what became of a replay.
+// State is a replay's present stage.
 type State string
 
 // The states of a replay.
@@ -61,13 +61,13 @@ type Selection struct {
 	All bool `json:"all,omitempty"`
 }
 
-// Empty tells whether no condition was given.
+// Empty reports whether no condition was given.
 func (s Selection) Empty() bool {
 	s.All = false
 	return s == Selection{}
 }
 
-// Spec is what a replay shall do.
+// Spec describes a replay to make.
 type Spec struct {
 	Kind        JobKind
 	Destination Destination
@@ -76,13 +76,13 @@ type Spec struct {
 	Prefix string
 	// Stream is the JetStream stream that a shadow replay goes to.
 	Stream string
-	// Begin says that whoever makes the replay runs it, too: it is Running from the
-	// beginning. One that never comes to that was interrupted, as any other.
+	// Begin says that the replay's maker runs it, too: it is Running from the beginning. One that nobody came to run was interrupted, as
+	// any other.
 	Begin bool
-	// Rate has a process that serves replays (Store.Serve) run this one, with at most so many events a second, 0.1 to 1e9; it is live
-	// then. 0: whoever makes it runs it.
+	// Rate leaves the replay to a process that serves replays (Store.Serve), with at most so many events a second, 0.1 to 1e9; it is live
+	// then. 0: its maker runs it.
 	Rate float64
-	// Actor is who wants it, Reason why; for the audit. The reason may be empty.
+	// Actor names the operator, Reason the cause, for the audit. The reason may be empty.
 	Actor, Reason string
 }
 
@@ -103,10 +103,10 @@ func (s Spec) WithDefaults() Spec {
 	return s
 }
 
-// prefixLimit is how long a prefix may be, in bytes.
+// prefixLimit bounds a prefix, in bytes.
 const prefixLimit = 200
 
-// Validate refuses what cannot be done, by the field's name.
+// Validate refuses impossible requests, by the field's name.
 func (s Spec) Validate() error {
 	switch {
 	case s.Kind != Range && s.Kind != RebuildCurrent && s.Kind != Retry:

@@ -67,7 +67,7 @@ func (s *Store) Renew(ctx context.Context) (*Store, error) {
 	return renewed, nil
 }
 
-// later is an expression of the event e as one of the event l.
+// later renames event e to l in an expression.
 func later(expression string) string { return strings.ReplaceAll(expression, "e.", "l.") }
 
 // page returns the statement that reads the next events.
