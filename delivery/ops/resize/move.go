@@ -21,17 +21,17 @@ import (
 //go:embed sql/*.sql
 var embedded embed.FS
 
-// ErrForeignPartitions is returned when pending rows lie where a partitioner of the producer's own has put them.
+// ErrForeignPartitions means that the producer's own partitioner placed pending rows.
 var ErrForeignPartitions = errors.New("pending events were placed by a custom partitioner")
 
-// ErrPaused is returned when some partitions are paused and others are not: their
-// streams would meet in the same partitions, and could neither wait nor go on together.
+// ErrPaused means that some partitions are paused and others are not: their streams would meet in the same partitions, and could neither
+// wait nor go on together.
 var ErrPaused = errors.New("partitions are paused")
 
-// ErrCountChanged is wrapped by the refusal of a resize from another number of partitions than there are.
+// ErrCountChanged means that a resize expected another number of partitions.
 var ErrCountChanged = errors.New("there is another number of partitions")
 
-// ErrProducers is returned where transactions that write to the outbox stay open.
+// ErrProducers means that transactions that write to the outbox stay open.
 var ErrProducers = errors.New("transactions of producers do not end")
 
 var errLeaseGone = errors.New("the lease went to another worker")
@@ -50,7 +50,7 @@ func load(ctx context.Context, db pg.Querier, schema string, events pgstore.Rela
 	return q, err
 }
 
-// everythingPaused tells whether and since when all partitions are paused. That only some are is an error.
+// everythingPaused returns since when all partitions are paused, nil: none. A pause of some is an error.
 func (q queries) everythingPaused(ctx context.Context, db pg.RowQuerier) (*time.Time, error) {
 	var ids []partition.ID
 	var since *time.Time
@@ -70,17 +70,17 @@ func (q queries) everythingPaused(ctx context.Context, db pg.RowQuerier) (*time.
 		ErrPaused, len(ids), all, list, list)
 }
 
-// Fields that Wanted is refused for.
+// Wanted is refused for these fields.
 const (
 	FieldCount    = "count"
 	FieldExpected = "expected_from"
 )
 
-// Wanted is what is asked for.
+// Wanted describes a resize.
 type Wanted struct {
-	// To is the number of partitions from then on, 1 to 32767.
+	// To is the new number of partitions, 1 to 32767.
 	To int
-	// From is how many there must be now; 0: any number.
+	// From is the required number before; 0: any.
 	From int
 	// Actor and Reason are for the audit.
 	Actor, Reason string
@@ -93,17 +93,17 @@ func (o Wanted) check() error {
 	return nil
 }
 
-// Resized is what was done or, with DryRun, would be.
+// Resized is the result or, with DryRun, its preview.
 type Resized struct {
 	From int `json:"from"`
 	To   int `json:"to"`
-	// Moved is how many pending rows lie in another partition by then.
+	// Moved counts the pending rows whose partition changes.
 	Moved  int  `json:"moved"`
 	DryRun bool `json:"dry_run"`
 }
 
-// Plan returns what Run would do now, or why it would refuse, the words for the audit aside. The events are read for
-// the keys by which their producers placed them. What is wrong with o is a maintenance.InputError.
+// Plan returns Run's result in advance, or its refusal, the words for the audit aside. It reads the events for the keys by which their
+// producers placed them. A defect of o is a maintenance.InputError.
 func Plan(ctx context.Context, db pg.DB, schema string, events pgstore.Relation, o Wanted) (Resized, error) {
 	done := Resized{To: o.To, DryRun: true}
 	if err := o.check(); err != nil {
@@ -156,12 +156,12 @@ func foreigners(n int) error {
 	return fmt.Errorf("%w: %d rows; let them be delivered first", ErrForeignPartitions, n)
 }
 
-// Move changes the number of partitions and moves the pending rows to where their keys belong, in one transaction. The leases must cover
-// every partition and have been taken (loop.Relay.Take), so that nothing of any of them is under way. Producers wait meanwhile; for
-// those whose transactions are open it waits again and again, with patience in all, and lets others go on between. Each stream keeps its
-// order; a partition is another one from then on, so the generation of all messages to come rises. An outbox whose partitions are all
-// paused stays paused; if only some are, it is ErrPaused. What record writes is part of the transaction; nothing moves where that fails.
-// With an error moved is what the number may be all the same, where the commit's answer was lost.
+// Move changes the number of partitions and moves the pending rows to the partitions of their keys, in one transaction. The leases must
+// cover every partition and have been taken (loop.Relay.Take), so that no message of any partition is under way. Producers wait
+// meanwhile; for those whose transactions are open it waits again and again, with patience in all, and lets others go on between. Each
+// stream keeps its order; a partition is another one from then on, so the generation of all messages to come rises. An outbox whose
+// partitions are all paused stays paused; if only some are, it is ErrPaused. record writes in the same transaction; nothing moves where
+// it fails. With an error moved counts if only the commit's answer was lost.
 func Move(
 	ctx context.Context, db pg.DB, schema string, events pgstore.Relation, leases []*lease.Lease, to partition.Count, patience time.Duration,
 	record func(tx pgx.Tx, from partition.Count, moved int) error,
@@ -214,13 +214,13 @@ func Move(
 }
 
 const (
-	// leastWait and mostWait are how long producers queue behind one that does not end, before all of them go on for as long.
+	// leastWait and mostWait bound the time in which producers queue behind an endless one, before all of them go on for as long.
 	leastWait, mostWait = 500 * time.Millisecond, 4 * time.Second
-	// mostIdle is when the server ends the transaction of a process that was stopped in its midst.
+	// mostIdle bounds the transaction of a process stopped in its midst: the server ends it.
 	mostIdle = 10 * time.Second
 )
 
-// lockedOut begins a transaction that no producer writes beside.
+// lockedOut begins a transaction beside which no producer writes.
 func (q queries) lockedOut(ctx context.Context, db pg.DB, patience time.Duration) (pgx.Tx, error) {
 	over := time.Now().Add(patience)
 	for wait := leastWait; ; wait = min(2*wait, mostWait) {

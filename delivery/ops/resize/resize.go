@@ -24,39 +24,39 @@ import (
 const (
 	// leaseTTL outlasts the steps; Move compares the leases.
 	leaseTTL = time.Minute
-	// look is how often it is looked what the workers have given back.
+	// look lies between two looks for returned partitions.
 	look = 200 * time.Millisecond
 	// endPatience bounds giving back, which also happens when the context has ended.
 	endPatience = 10 * time.Second
 )
 
-// ErrNotReturned is returned where workers keep their partitions for longer than Config.Timeout.
+// ErrNotReturned means that workers keep their partitions for longer than Config.Timeout.
 var ErrNotReturned = errors.New("not all workers gave back their partitions")
 
-// ErrStream is returned where NATS does not let the partitions be taken.
+// ErrStream means that NATS does not let the partitions be taken.
 var ErrStream = errors.New("the stream does not let the partitions be taken")
 
-// DefaultTimeout is how long workers may take to give back their partitions where nothing else is said.
+// DefaultTimeout bounds the workers' return of their partitions by default.
 const DefaultTimeout = time.Minute
 
-// Broker is what takes partitions over from the stream, and wakes workers.
+// Broker takes partitions over from the stream, and wakes workers.
 type Broker struct {
 	// Publisher publishes nothing here.
 	Publisher delivery.Publisher
-	// Ring wakes workers that wait for their next look, by a bell of theirs: what its subject ends in. Close ends what was connected.
+	// Ring wakes workers that wait for their next look; bell is the end of their bell's subject. Close ends the connections.
 	Ring  func(bell string)
 	Close func()
 }
 
-// Config is what Run needs. Every field must be set but Timeout and Progress.
+// Config configures Run. Every field must be set but Timeout and Progress.
 type Config struct {
 	// Pool should have four connections.
 	Pool   *pgxpool.Pool
 	Schema string
 	Events pgstore.Relation
-	// Connect is called when what is wanted was found good.
+	// Connect is called when the request was found good.
 	Connect func(context.Context) (Broker, error)
-	// Timeout is how long the workers may take to give back their partitions, and then producers to end what they began. Defaults to
+	// Timeout bounds the workers' return of their partitions, and then the end of the producers' transactions. Defaults to
 	// DefaultTimeout.
 	Timeout time.Duration
 	// Progress gets a line at each step, the first one when the workers were asked.
@@ -72,8 +72,8 @@ type resize struct {
 	relay    *loop.Relay
 }
 
-// Run changes the number of partitions, and tells how many pending rows moved. What Plan refuses is refused before anything stops; where the
-// number is the wanted one already nothing is done.
+// Run changes the number of partitions, and returns the number of moved rows. It refuses what Plan refuses before anything stops; an
+// outbox that has the wanted number stays unchanged.
 func Run(ctx context.Context, c Config, o Wanted) (Resized, error) {
 	if err := cmp.Or(o.check(), maintenance.CheckWords(o.Actor, o.Reason, true)); err != nil {
 		return Resized{To: o.To}, err
@@ -101,7 +101,7 @@ func Run(ctx context.Context, c Config, o Wanted) (Resized, error) {
 	if err != nil {
 		return done, err
 	}
-	// What the stream has lost is for the workers, who know whether it is to come back.
+	// The workers decide whether the stream's losses come back.
 	if r.relay, err = loop.NewRelay(loop.Config{Logger: c.Logger, Lost: delivery.LostReport}, store, broker.Publisher, loop.Silence{}); err != nil {
 		return done, err
 	}
@@ -136,7 +136,7 @@ func (r *resize) run(ctx context.Context, o Wanted) (moved int, err error) {
 	return moved, errors.Join(err, ending)
 }
 
-// change is what happens while the workers hold nothing.
+// change makes the change while the workers hold nothing.
 func (r *resize) change(ctx context.Context, record func(pgx.Tx, partition.Count, int) error) (moved int, err error) {
 	now, err := counted(ctx, r.Pool, r.Schema, r.Events)
 	if err == nil && now != int(r.from) { // another resize has ended since Plan
@@ -153,7 +153,7 @@ func (r *resize) change(ctx context.Context, record func(pgx.Tx, partition.Count
 	return Move(ctx, r.Pool, r.Schema, r.Events, leases, r.to, r.Timeout, record)
 }
 
-// changed tells whether the number is the wanted one although nobody said so: the answer to a commit can be lost.
+// changed reports whether the number is the wanted one although the commit's answer was lost.
 func (r *resize) changed(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()
@@ -167,8 +167,8 @@ func (r *resize) say(format string, args ...any) {
 	}
 }
 
-// take takes every partition, from the workers and from the stream. A database that is older than its stream, as after a
-// failover, learns from a refusal above which epochs its leases have to lie: the second ones do.
+// take takes every partition, from the workers and from the stream. A refusal teaches a database that is older than its stream, as after
+// a failover, the epochs above which its second leases lie.
 func (r *resize) take(ctx context.Context) ([]*lease.Lease, error) {
 	for attempt := 1; ; attempt++ {
 		leases, err := r.acquire(ctx)

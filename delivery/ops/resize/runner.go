@@ -13,13 +13,13 @@ import (
 	"github.com/postrider/postrider/lease"
 )
 
-// ErrRunning is returned where a Runner is at a resize already.
+// ErrRunning means that a Runner is at a resize already.
 var ErrRunning = fmt.Errorf("%w, from here", lease.ErrFrozen)
 
-// ErrStopped is why a resize failed whose process was stopped amid it.
+// ErrStopped means that the process of a resize was stopped amid it.
 var ErrStopped = errors.New("the process that changed the partitions was stopped")
 
-// Runner resizes for those who do not wait for the end, one resize at a time.
+// Runner resizes for callers that do not wait for the end, one resize at a time.
 type Runner struct {
 	db     pg.DB
 	config Config
@@ -30,31 +30,31 @@ type Runner struct {
 	last *job
 }
 
-// NewRunner returns one that looks by db, and resizes as c says by a pool of its own, which it opens for that; Pool and Progress are its own.
+// NewRunner returns one that reads through db, and resizes by c through a pool of its own, opened for that; it sets Pool and Progress itself.
 func NewRunner(c Config, db pg.DB, open func(context.Context) (*pgxpool.Pool, error)) *Runner {
 	return &Runner{db: db, config: c, open: open, asked: make(chan *job, 1)}
 }
 
-// Asked is a resize that was asked for, and not refused.
+// Asked is an accepted request for a resize.
 type Asked struct {
-	// From is 0 where that is not known yet.
+	// From is 0 while it is unknown.
 	From, To, Moved int
 	Actor, Reason   string
 	StartedAt       time.Time
-	// EndedAt is zero while it is under way; Err is why it failed, nil otherwise.
+	// EndedAt is zero while it is under way; Err is its failure, or nil.
 	EndedAt time.Time
 	Err     error
 }
 
-// job is an Asked with what tells that it began, and that it ended.
+// job is an Asked with signals of its beginning and end.
 type job struct {
 	Asked
 	began, ended chan struct{}
-	left         chan struct{} // who asked did not wait for it to begin
+	left         chan struct{} // the asker did not wait for it to begin
 	before       *job          // that was the last one
 }
 
-// Serve runs what is asked for until the context ends; what is under way is given up then, and its partitions are given back.
+// Serve runs the resizes asked for until the context ends; then it gives up the present one, and gives its partitions back.
 func (r *Runner) Serve(ctx context.Context) {
 	for {
 		select {
@@ -78,7 +78,7 @@ func (r *Runner) serve(ctx context.Context, j *job) {
 	case err == nil:
 	case closed(j.began):
 		r.config.Logger.WarnContext(ctx, "a resize failed", "to", j.To, "error", err)
-	default: // who asked is told, unless nobody is there
+	default: // the asker is told, unless nobody is there
 		if closed(j.left) {
 			r.config.Logger.WarnContext(ctx, "a resize was given up: who asked for it has gone", "to", j.To, "error", err)
 		}
@@ -121,8 +121,8 @@ func (r *Runner) run(ctx context.Context, j *job) (done Resized, err error) {
 	return Run(ctx, c, Wanted{To: j.To, From: j.From, Actor: j.Actor, Reason: j.Reason})
 }
 
-// Start begins a resize, and returns when the workers were asked for their partitions, or with why it ended before that. Where ctx ends
-// before, the resize is given up; afterwards it goes on. wait returns what it did. It is ErrRunning where Serve is at one, lease.ErrFrozen where others are.
+// Start begins a resize, and returns when the workers were asked for their partitions, or with an earlier failure. A ctx that ends before
+// gives it up; afterwards it goes on. wait returns its result. A resize under way is ErrRunning, lease.ErrFrozen elsewhere.
 func (r *Runner) Start(ctx context.Context, o Wanted) (wait func(context.Context) (Resized, error), err error) {
 	j := &job{
 		Asked: Asked{From: o.From, To: o.To, Actor: o.Actor, Reason: o.Reason, StartedAt: time.Now()},
@@ -155,18 +155,18 @@ func (r *Runner) Start(ctx context.Context, o Wanted) (wait func(context.Context
 	}
 }
 
-// Plan is what a resize would do now, or why it would be refused.
+// Plan previews a resize, or returns its refusal.
 func (r *Runner) Plan(ctx context.Context, o Wanted) (Resized, error) {
 	return Plan(ctx, r.db, r.config.Schema, r.config.Events, o)
 }
 
-// Look tells how far a resize is, from the tables, so whoever runs it, and of the last one that was asked for here; nil: none was.
+// Look returns a resize's progress from the tables, whoever runs it, and the last one asked for here; nil: none was.
 func (r *Runner) Look(ctx context.Context) (lease.Census, *Asked, error) {
 	leases, err := lease.NewStore(ctx, r.db, r.config.Schema)
 	if err != nil {
 		return lease.Census{}, nil, err
 	}
-	last := r.lastAsked() // first: what it says has ended is over in the database, too
+	last := r.lastAsked() // first: a resize that it calls ended is over in the database
 	census, err := leases.Census(ctx)
 	if err != nil {
 		return census, nil, err
@@ -184,7 +184,7 @@ func (r *Runner) lastAsked() *Asked {
 	return &last
 }
 
-// ProgressBody is what Look told as the API shows it.
+// ProgressBody is Look's result as the API shows it.
 type ProgressBody struct {
 	Partitions int        `json:"partitions"`
 	Resizing   bool       `json:"resizing"`
@@ -218,7 +218,7 @@ func (j Asked) State() string {
 	return "done"
 }
 
-// BodyOf says in the words of complain why the last one failed.
+// BodyOf puts the last one's failure in the words of complain.
 func BodyOf(census lease.Census, last *Asked, complain func(error) string) ProgressBody {
 	b := ProgressBody{Partitions: census.Partitions, Resizing: census.Frozen, Returned: census.Returned, ResizedAt: pg.UTC(census.ResizedAt)}
 	if last == nil {
