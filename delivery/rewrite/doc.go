@@ -10,7 +10,7 @@
 //
 // # Invariants
 //
-//   - What no pointer leads to stays byte for byte: numbers, order, spaces, escapes.
+//   - Values without a pointer stay byte for byte: numbers, order, spaces, escapes.
 //   - A pointer takes every member of that name, however it is escaped, when there
 //     are several. Names are compared exactly, also in case.
 //   - The same payload gives the same result; nothing but the payload and the rules
@@ -20,7 +20,6 @@
 //
 // # Failures
 //
-// A payload that is to be redacted and is no JSON is not let through: the message
-// fails permanently (shape.ErrPermanent). A pointer that leads nowhere is no
-// failure.
+// A payload that is to be redacted and is no JSON is not let through: the message fails permanently (shape.ErrPermanent). A pointer that
+// leads nowhere is no failure.
 package rewrite

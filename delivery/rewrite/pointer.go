@@ -28,12 +28,12 @@ func ParsePointer(text string) (JSONPointer, error) {
 	return p, nil
 }
 
-// element tells whether the pointer may begin with an element of an array.
+// element reports whether the pointer may begin with an element of an array.
 func (p JSONPointer) element() bool {
 	return p[0] == each || p[0] != "" && p[0][0] >= '0' && p[0][0] <= '9'
 }
 
-// below are the pointers that go on behind a member or element: those that begin with its name. hit tells that one ends there.
+// below returns the pointers beneath a member or element: the rest of those that begin with its name. hit reports that one ends there.
 func below(pointers []JSONPointer, name string, element bool) (rest []JSONPointer, hit bool) {
 	for _, p := range pointers {
 		if p[0] != name && (!element || p[0] != each) {

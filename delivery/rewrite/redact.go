@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Redact removes what the pointers lead to, and returns the new document. The payload itself stays as it is. An empty payload has
-// nothing to redact; another one that is no JSON is refused with ErrNotJSON.
+// Redact removes the pointers' values, and returns the new document. The payload itself stays as it is. An empty payload has nothing to
+// redact; another one that is no JSON is refused with ErrNotJSON.
 func Redact(payload []byte, pointers []JSONPointer) ([]byte, error) {
 	if len(pointers) == 0 || len(payload) == 0 {
 		return payload, nil
@@ -23,10 +23,10 @@ func Redact(payload []byte, pointers []JSONPointer) ([]byte, error) {
 	return e.out, nil
 }
 
-// editor copies a valid document from in to out, and leaves out what is to go.
+// editor copies a valid document from in to out, without the removed values.
 type editor struct {
 	in  []byte
-	at  int // what is before it was copied, or left out
+	at  int // all before it was copied, or left out
 	out []byte
 }
 
@@ -44,7 +44,7 @@ func (e *editor) pastSpace(at int) int {
 	return at
 }
 
-// value copies the value at the position, without what the pointers lead to.
+// value copies the value at the position, without the pointers' values.
 func (e *editor) value(pointers []JSONPointer) {
 	switch c := e.in[e.at]; {
 	case len(pointers) == 0:
@@ -119,7 +119,7 @@ func (e *editor) array(pointers []JSONPointer) {
 	}
 }
 
-// pastValue is the position behind the value that begins there.
+// pastValue returns the position behind the value that begins there.
 func (e *editor) pastValue(at int) int {
 	switch e.in[at] {
 	case '"':
@@ -147,7 +147,7 @@ func (e *editor) pastValue(at int) int {
 	return at
 }
 
-// pastString is the position behind the string whose first quote is there.
+// pastString returns the position behind the string whose first quote is there.
 func (e *editor) pastString(at int) int {
 	for at++; e.in[at] != '"'; at++ {
 		if e.in[at] == '\\' {
@@ -157,7 +157,7 @@ func (e *editor) pastString(at int) int {
 	return at + 1
 }
 
-// text is what a string literal says.
+// text decodes a string literal.
 func text(literal []byte) string {
 	if bytes.IndexByte(literal, '\\') < 0 {
 		return string(literal[1 : len(literal)-1])

@@ -12,10 +12,10 @@ import (
 // ErrRule is wrapped by every complaint about a rule.
 var ErrRule = errors.New("rule for events")
 
-// ErrNotJSON is the failure of a payload that is to be redacted and is no JSON.
+// ErrNotJSON means that a payload to be redacted is no JSON.
 var ErrNotJSON = errors.New("payload is no JSON, so nothing in it can be redacted")
 
-// Rules say how events are changed.
+// Rules change events.
 type Rules struct {
 	// Redactions are applied in no particular order.
 	Redactions []Redaction
@@ -48,7 +48,7 @@ func ParseRename(text string) (from, to string, err error) {
 	return from, to, nil
 }
 
-// Empty tells whether the rules change nothing.
+// Empty reports whether the rules change nothing.
 func (r Rules) Empty() bool { return len(r.Redactions) == 0 && len(r.Renames) == 0 }
 
 // Validate refuses new names that cannot be types.
