@@ -1,5 +1,5 @@
-// Package tracing makes OpenTelemetry spans of what a relay does. It knows the
-// trace API alone; whoever wires the relay brings a provider and an exporter.
+// Package tracing makes OpenTelemetry spans of a relay's steps. It knows the trace API alone; whoever wires the relay brings a provider
+// and an exporter.
 //
 // # Model
 //
@@ -7,12 +7,10 @@
 //	                          ▲
 //	                          └──link── "send events.{topic}.{type}" (PRODUCER, one a batch)
 //
-// An Observer is told of each step when it is over, and makes a span with the
-// step's begin and end. A consumer continues the producer's trace: its parent is the
-// context that was stored with the event. A batch belongs to many traces, so the
-// span of sending it is a root of its own that links to each of them. The other
-// spans are "claim", "mark", "take" (of a partition, before its first claim) and what
-// the coordinator reports: "acquire" and "hand over".
+// An Observer is told of each step when it is over, and makes a span with the step's begin and end. A consumer continues the producer's
+// trace: its parent is the context that was stored with the event. A batch belongs to many traces, so the span of sending it is a root of
+// its own that links to each of them. The other spans are "claim", "mark", "take" (of a partition, before its first claim) and the
+// coordinator's "acquire" and "hand over".
 //
 // # Invariants
 //

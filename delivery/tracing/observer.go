@@ -37,7 +37,7 @@ const (
 	keyMessages      = attribute.Key("postrider.messages")
 )
 
-// Config says where spans go and what they name.
+// Config gives spans their provider and names.
 type Config struct {
 	// Provider makes the spans.
 	Provider trace.TracerProvider
@@ -111,7 +111,7 @@ func (o *Observer) Published(began time.Time, b delivery.Batch, outcomes []deliv
 	fail(span, failed)
 }
 
-// tried tells whether a message was sent, or refused; the others were left for the next batch, or wait behind another.
+// tried reports whether a message was sent, or refused; the others were left for the next batch, or wait behind another.
 func tried(o delivery.Outcome) bool { return o.Kind == delivery.Published || o.Err != nil }
 
 // Claimed implements loop.Observer.
