@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/partition"
 )
 
-// Config says whom to ring for what.
+// Config pairs an outbox with its ring.
 type Config struct {
 	// Schema of the outbox. Defaults to "public".
 	Schema string

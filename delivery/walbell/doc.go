@@ -16,17 +16,17 @@
 // to one session at a time, and takes it back when that ends. At the end of each transaction that inserted rows the bell
 // rings for their partitions, so that their owners look.
 //
-// It needs wal_level = logical, a role with REPLICATION, which membership does not inherit, one of max_replication_slots
-// and one of max_wal_senders, and a connection that no pooler stands in.
+// It needs wal_level = logical, one of max_replication_slots and one of max_wal_senders, and a connection without a pooler. Its role
+// needs REPLICATION, which membership does not inherit.
 //
 // # Invariants
 //
-//   - It is a bell and never the truth: nothing is published, or left out, because of what is heard. Workers poll as they do
-//     without it, and all that a lost slot costs is the latency of polls.
+//   - It is a bell and never the truth: a ring decides about no message. Workers poll as they do
+//     without it, and a lost slot costs no more than the latency of polls.
 //   - Nothing is rung for a transaction that rolled back, nor for one that put nothing into the outbox; one of another table
 //     that is too large for the server's memory may ring once.
-//   - No log is kept for longer than two Intervals by a session that lives, nor for longer than a minute while the slot is made,
-//     which waits for the transactions that are open; and none without a session.
+//   - A session that lives keeps no log for longer than two Intervals. While it makes the slot, which waits for open
+//     transactions, a minute is the limit; without a session none is kept.
 //   - The session is never a synchronous standby: commits would be taken for safe because a bell heard of them. Where the
 //     server's synchronous_standby_names could mean it there is no slot.
 //   - Rings are at least a millisecond apart, however many commits there are.
@@ -34,9 +34,9 @@
 //
 // # Failures
 //
-// Whatever stands in the way is logged once, with its cure, and tried again ever more rarely, up to a minute. A log record
-// is read before its transaction is visible, and with synchronous replication well before: the last ring of a burst is
-// therefore repeated, and with order by partition workers wait for the transaction anyway.
+// Every obstacle is logged once, with its cure, and tried again ever more rarely, up to a minute. A log record is read before its
+// transaction is visible, and with synchronous replication well before: the last ring of a burst is therefore repeated, and with order by
+// partition workers wait for the transaction anyway.
 //
 // Decision: ADR 26.
 package walbell

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// unasked is how many Intervals go by between two looks at an outbox that does not ask for the bell.
+	// unasked is the number of Intervals between two looks at an outbox that does not ask for the bell.
 	unasked = 15
 	// longestWait bounds the wait after failures.
 	longestWait = time.Minute
@@ -25,11 +25,11 @@ const (
 	longestLook = 5 * time.Second
 	// leastBetween is the time between two rings.
 	leastBetween = time.Millisecond
-	// echoAfter is when the last ring is repeated: by then its transaction is visible, where no standby is waited for.
+	// echoAfter delays the repetition of the last ring: its transaction is visible then, where no standby is waited for.
 	echoAfter = 10 * time.Millisecond
 )
 
-// Listener rings for what is committed, while it has the slot.
+// Listener rings for commits while it has the slot.
 type Listener struct {
 	cfg     Config
 	pool    *pgxpool.Pool
@@ -82,7 +82,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	}
 }
 
-// turn has the slot for as long as it can, if it is free, and tells when to look again.
+// turn has the slot for as long as it can, if it is free, and returns the next wait.
 func (l *Listener) turn(ctx context.Context) time.Duration {
 	s, err := l.look(ctx)
 	switch {
@@ -115,7 +115,7 @@ func (l *Listener) look(ctx context.Context) (sight, error) {
 	return look(ctx, l.pool, l.sql, l.cfg.Schema)
 }
 
-// hold rings while the session lasts, and tells why it ended.
+// hold rings while the session lasts, and returns why it ended.
 func (l *Listener) hold(ctx context.Context, s sight) error {
 	heard, err := open(ctx, l.pool, s.slot, publication(l.cfg.Schema), l.due)
 	if err != nil {
@@ -126,12 +126,12 @@ func (l *Listener) hold(ctx context.Context, s sight) error {
 	defer l.held.Set(0)
 	l.refused, l.told = 0, ""
 	l.cfg.Logger.Info("the log rings for commits")
-	l.due(rings{every: true}) // for what was committed while nobody listened
+	l.due(rings{every: true}) // for commits while nobody listened
 	for {
 		if err := heard.hear(ctx, l.cfg.Interval); err != nil {
 			return err
 		}
-		// What is confirmed counts for synchronous replication, so it is looked at before.
+		// Confirmations count for synchronous replication, so the setting is read before.
 		switch s, err := l.look(ctx); {
 		case err != nil:
 			continue
@@ -164,7 +164,7 @@ func (l *Listener) due(r rings) {
 	}
 }
 
-// ringing rings when it is due, not too often, and for all of it once more afterwards.
+// ringing rings when a ring is due, not too often, and repeats all of them once.
 func (l *Listener) ringing(ctx context.Context) {
 	echo, pause := time.NewTimer(0), time.NewTimer(0)
 	defer echo.Stop()
@@ -218,7 +218,7 @@ func (r *rings) join(other rings) {
 	}
 }
 
-// named are the partitions; none: every one.
+// named returns the partitions; none: every one.
 func (r rings) named() []partition.ID {
 	if r.every {
 		return nil

@@ -25,7 +25,7 @@ func newStatements(schema string) (sql statements, err error) {
 	return sql, err
 }
 
-// sight is what the database says of an outbox's bell.
+// sight is the bell's state in the database.
 type sight struct {
 	asked       bool // the publication is there
 	walLevel    string
@@ -35,10 +35,10 @@ type sight struct {
 	made        bool
 }
 
-// mostName is how long a name may be in PostgreSQL, in bytes; it cuts what is longer.
+// mostName bounds a name in PostgreSQL, in bytes; it cuts longer ones.
 const mostName = 63
 
-// publication is the name that asks for the bell of a schema.
+// publication returns the name that asks for the bell of a schema.
 func publication(schema string) string {
 	name := "postrider_" + schema
 	return name[:min(len(name), mostName)]
@@ -61,7 +61,7 @@ var (
 	errAsked = errors.New("synchronous_standby_names could mean the bell's session; to mend it: name the standbys instead of *")
 )
 
-// unfit tells why the slot must not or cannot be made.
+// unfit returns why the slot must not or cannot be made.
 func (s sight) unfit() error {
 	names := strings.ToLower(s.synchronous)
 	switch {
@@ -108,8 +108,8 @@ func explained(err error) error {
 	return fmt.Errorf("%w; to mend it: %s", err, cure)
 }
 
-// Check tells people what rings for an outbox beside its producers. The error is what is lacking, with its cure; a role that
-// could not replicate is noticed, too.
+// Check names the ringers for an outbox beside its producers, for people. The error names the obstacle, with its cure; it notices a role
+// that could not replicate, too.
 func Check(ctx context.Context, pool *pgxpool.Pool, schema string) (string, error) {
 	sql, err := newStatements(schema)
 	if err != nil {

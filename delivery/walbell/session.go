@@ -19,14 +19,14 @@ import (
 const (
 	// longestMaking bounds the wait for transactions that are open, during which the server keeps its log.
 	longestMaking = time.Minute
-	// longestSilence is after what time either side takes the other for gone.
+	// longestSilence passes before either side takes the other for gone.
 	longestSilence = 30 * time.Second
 	// longestEnd bounds the end of a session.
 	longestEnd = 2 * time.Second
 )
 
-// ahead is how much more, in bytes of log, is said to be received than was. Otherwise the server tells its position whenever
-// it has caught up, thousands of times a second where others write: that took most of what the bell costs.
+// ahead bytes of log are confirmed as received beyond the received ones. Otherwise the server sends its position whenever it has caught
+// up, thousands of times a second where others write: most of the bell's cost.
 const ahead = 1 << 30
 
 var errSilent = errors.New("the server is silent")
@@ -76,7 +76,7 @@ type session struct {
 
 	rows      map[uint32]int // the relations that rows are inserted into, with the place of the partition
 	open      rings          // for the rows of a transaction whose end was not heard yet
-	streaming bool           // what comes is part of a large transaction that is still open
+	streaming bool           // amid a large transaction that is still open
 }
 
 // open makes the slot, and starts.
@@ -107,7 +107,7 @@ func open(ctx context.Context, pool *pgxpool.Pool, slot, publication string, due
 	return &session{conn: conn, last: time.Now(), due: due, rows: map[uint32]int{}}, nil
 }
 
-// hear rings for what commits within a time.
+// hear rings for commits within a time.
 func (s *session) hear(ctx context.Context, length time.Duration) error {
 	hearing, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
@@ -163,14 +163,14 @@ func (s *session) take(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// read rings at the end of a transaction, and returns up to where the log was heard.
+// read rings at the end of a transaction, and returns the position heard.
 func (s *session) read(log pglogrepl.XLogData) pglogrepl.LSN {
 	switch kind := pglogrepl.MessageType(log.WALData[0]); kind {
 	case pglogrepl.MessageTypeStreamStart, pglogrepl.MessageTypeStreamStop:
 		s.streaming = kind == pglogrepl.MessageTypeStreamStart
 	case pglogrepl.MessageTypeRelation, pglogrepl.MessageTypeInsert:
 		s.row(log.WALData)
-	case pglogrepl.MessageTypeStreamCommit: // of which partitions is not kept
+	case pglogrepl.MessageTypeStreamCommit: // its partitions are not kept
 		s.due(rings{every: true})
 	case pglogrepl.MessageTypeCommit:
 		s.due(s.open)
@@ -180,7 +180,7 @@ func (s *session) read(log pglogrepl.XLogData) pglogrepl.LSN {
 	return 0
 }
 
-// row notes the partition of a row. What cannot be read is one of any.
+// row notes the partition of a row. An unreadable row is one of any.
 func (s *session) row(data []byte) {
 	message, err := pglogrepl.ParseV2(data, s.streaming)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *session) row(data []byte) {
 	}
 }
 
-// confirm lets the server forget what was heard, and may ask whether it is there.
+// confirm lets the server forget the log heard, and may ask whether it is there.
 func (s *session) confirm(ctx context.Context, ask bool) error {
 	if s.heard == 0 {
 		return nil
