@@ -19,15 +19,13 @@ const (
 
 // RetryPolicy says when a message that failed by its own fault is tried again.
 type RetryPolicy struct {
-	// Base, Factor and Max give min(Base·Factor^(n−1), Max) after the n-th
-	// failure. Default to 1 s, 2 and 5 min.
+	// Base, Factor and Max give min(Base·Factor^(n−1), Max) after the n-th failure. Default to 1 s, 2 and 5 min.
 	Base   time.Duration
 	Factor float64
 	Max    time.Duration
 	// Jitter defaults to JitterEqual.
 	Jitter Jitter
-	// MaxAttempts is the number of failures after which a message is dead; 0
-	// means never. Defaults to 8 in DefaultRetryPolicy.
+	// MaxAttempts is the number of failures after which a message is dead; 0 means never. Defaults to 8 in DefaultRetryPolicy.
 	MaxAttempts int
 }
 

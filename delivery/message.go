@@ -17,8 +17,7 @@ type Pointer struct {
 	Partition  partition.ID
 	Sequence   int64
 	Generation int
-	// Era is added to the generation that consumers see: it rises when the
-	// database turns out to have forgotten what was published.
+	// Era is added to the generation that consumers see: it rises when the database turns out to have forgotten what was published.
 	Era int
 	// Attempts counts the failed deliveries so far.
 	Attempts int

@@ -12,7 +12,7 @@ import (
 	"github.com/postrider/postrider/delivery"
 )
 
-// BenchmarkTransform is what calling a hook costs that does nothing.
+// BenchmarkTransform measures the call of a hook that does nothing.
 func BenchmarkTransform(b *testing.B) {
 	s := New(Config{
 		Transforms: []Transform{func(context.Context, *Draft) error { return nil }}, Timeout: time.Second, MaxPayload: 8 << 20, Grow: 16 << 20,

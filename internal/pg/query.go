@@ -241,6 +241,9 @@ func (t *texts) read(content string) error {
 			} else {
 				t.order = append(t.order, name)
 			}
+			if strings.Contains(name, " ") {
+				return fmt.Errorf("line %d: the name %q is more than a word", number+1, name)
+			}
 			if _, twice := into[name]; twice {
 				return fmt.Errorf("line %d: %s is there twice", number+1, name)
 			}

@@ -91,6 +91,7 @@ func TestFillRefusesWhatDoesNotFit(t *testing.T) {
 		"there is no fragment yours":       strings.Replace(good, "include: mine", "include: yours", 1),
 		"Find is there twice":              good + "-- query: Find\nSELECT 1\n",
 		"belongs to none":                  "SELECT 1;\n" + good,
+		"is more than a word":              strings.Replace(good, "query: Count", "query: Count -- of things", 1),
 	} {
 		var q queries
 		if err := pg.Fill(files(text), "sql/*.sql", "things", "s", &q); err == nil || !strings.Contains(err.Error(), says) {
