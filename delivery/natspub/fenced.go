@@ -108,13 +108,12 @@ func NewFenced(nc *nats.Conn, cfg FencedConfig) (*Fenced, error) {
 		return nil, fmt.Errorf("%w: the connection must not buffer while it reconnects: ReconnectBufSize(-1)", wire.ErrConfig)
 	}
 	api := wire.NewStreamAPI(nc, cfg.APIPrefix, cfg.Stream, cfg.AckTimeout)
-	a, err := wire.NewAnswers(api)
-	if err != nil {
-		return nil, err
-	}
 	f := &Fenced{
-		cfg: cfg, build: build, writers: wire.NewWriterPool(build), nc: nc, api: api, answers: a,
+		cfg: cfg, build: build, writers: wire.NewWriterPool(build), nc: nc, api: api,
 		slots: newSlots(cfg.InFlight), prefix: nuid.Next()[14:],
+	}
+	if f.answers, err = wire.NewAnswers(api, f.goesByOne); err != nil {
+		return nil, err
 	}
 	f.combiner = &combiner{f: f}
 	if cfg.Found != nil {
@@ -153,6 +152,12 @@ func (f *Fenced) look(info jetstream.StreamInfo) delivery.Extent {
 	batches, _ := streams.TakesBatches(f.nc, info.Config)
 	f.seen.batches.Store(batches)
 	return f.seen.of(info, streams.Needs{Subject: f.build.Subject, Control: &f.cfg.Control})
+}
+
+// goesByOne looks whether the stream takes no batches now; where nobody can tell, a refusal of them is believed.
+func (f *Fenced) goesByOne(ctx context.Context) bool {
+	_, err := f.Extent(ctx)
+	return err != nil || f.steps()
 }
 
 // steps: without batches the next message of a partition is sent when the one before was acknowledged.

@@ -301,3 +301,31 @@ func TestOutboxesOnOneStreamAreApart(t *testing.T) {
 		}
 	}
 }
+
+// Another stream on the subjects, as at a leaf node, takes no batches and says so first. What counts is the own stream's answer.
+func TestAnotherStreamsRefusalOfBatchesIsNotOurs(t *testing.T) {
+	t.Parallel()
+	onEachTopology(t, func(t *testing.T, b bundle) {
+		t.Helper()
+		w := b.worker(t, 3, 7, natspub.FencedConfig{})
+		w.take(t)
+		other := connect(t, b.server)
+		if _, err := other.Subscribe("events.>", func(m *nats.Msg) {
+			if m.Reply != "" {
+				_ = m.Respond([]byte(`{"error":{"code":400,"err_code":10174,"description":"atomic publish is disabled"},"stream":"HERE","seq":0}`))
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for round := range int64(5) {
+			for _, o := range w.publish(t, newMessage(2*round+1, "a", "x"), newMessage(2*round+2, "a", "y")) {
+				if o.Kind != delivery.Published {
+					t.Fatalf("round %d: %+v", round, o)
+				}
+			}
+		}
+	})
+}

@@ -222,7 +222,6 @@ func (r *fencedRun) store(ctx context.Context, indices []int) (sent []int, v ver
 			wire.PauseCrowded(ctx, n)
 			continue
 		case code == wire.CodeBatchNotEnabled: // it goes on message by message
-			_, _ = r.Extent(ctx)
 			r.give(unknown, err)
 			return indices, given, nil
 		case wire.IsConfiguration(err):

@@ -229,6 +229,11 @@ func singles() []mutant {
 			edits: []edit{{"delivery/natspub/wire/acks.go", "if Refusal(ans.Err) == codeStreamNotMatch {", "if Refusal(ans.Err) == codeStreamNotMatch && false {"}},
 		},
 		{
+			name: "another-streams-refusal", promise: "P6", breaks: "a leaf node's stream that takes no batches holds all partitions up",
+			test: fenceTest("TestAnotherStreamsRefusalOfBatchesIsNotOurs"), says: "atomic publish is disabled",
+			edits: []edit{{"delivery/natspub/wire/acks.go", "&& !a.ours(ctx) {", "&& false {"}},
+		},
+		{
 			name: "expectation-has-no-room", promise: "P7", breaks: "a message at the server's limit holds its partition up",
 			test: of("TestMessagesAtTheServersLimit"), says: "below the limit: ",
 			edits: []edit{{"delivery/natspub/size.go", "return names + 3*len(\": \\r\\n\") + sequence + len(r.subject) + len(r.cfg.Stream)", "return names*0 + sequence*0"}},

@@ -25,6 +25,7 @@ type Answer struct {
 type Answers struct {
 	nc       *nats.Conn
 	patience *patience
+	ours     func(context.Context) bool
 	prefix   string
 	sub      *nats.Subscription
 
@@ -37,14 +38,20 @@ type Answers struct {
 // receiver takes answers, on the goroutine that reads all of them: it must not wait.
 type receiver interface{ receive(ans Answer) }
 
-// answerChannel is a receiver that has room for every answer it will get.
+// answerChannel is a receiver with room for the answers of some leaf nodes. A dropped one counts as lost.
 type answerChannel chan Answer
 
-func (c answerChannel) receive(ans Answer) { c <- ans }
+func (c answerChannel) receive(ans Answer) {
+	select {
+	case c <- ans:
+	default:
+	}
+}
 
-// NewAnswers subscribes to answers, which are awaited as long as those of that API. Close ends it.
-func NewAnswers(of StreamAPI) (*Answers, error) {
-	a := &Answers{nc: of.nc, patience: of.patience, prefix: of.nc.NewInbox() + ".", waiting: map[uint64]receiver{}}
+// NewAnswers subscribes to answers, which are awaited as long as those of that API. Close ends it. ours decides whether the own stream
+// takes no batches: the refusal names no stream, and another one on the subjects may be quicker.
+func NewAnswers(of StreamAPI, ours func(context.Context) bool) (*Answers, error) {
+	a := &Answers{nc: of.nc, patience: of.patience, ours: ours, prefix: of.nc.NewInbox() + ".", waiting: map[uint64]receiver{}}
 	sub, err := a.nc.Subscribe(a.prefix+"*", a.receive)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to acknowledgements: %w", err)
@@ -95,7 +102,9 @@ func (a *Answers) receive(msg *nats.Msg) {
 	}
 	a.mu.Lock()
 	to, ok := a.waiting[n]
-	delete(a.waiting, n)
+	if Refusal(ans.Err) != CodeBatchNotEnabled { // behind another stream's comes ours
+		delete(a.waiting, n)
+	}
 	a.mu.Unlock()
 	if !ok {
 		return
@@ -134,7 +143,7 @@ func (a *Answers) Close() error { return a.sub.Unsubscribe() }
 // Exchange has write send messages, the first one with the reply subject opens and the last one with reply, and waits for the answer:
 // until connection, patience or ctx ends.
 func (a *Answers) Exchange(ctx context.Context, write func(opens, reply string) error) Answer {
-	answered := make(answerChannel, 2)
+	answered := make(answerChannel, 16)
 	opens, reply := a.expect(opening{answered}), a.expect(answered)
 	defer a.forget(opens)
 	defer a.forget(reply)
@@ -146,17 +155,22 @@ func (a *Answers) Exchange(ctx context.Context, write func(opens, reply string) 
 	began, patience := time.Now(), a.patience.now()
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
-	select {
-	case ans := <-answered:
-		a.patience.answered(time.Since(began))
-		return ans
-	case <-disconnected:
-		return Answer{Err: nats.ErrDisconnected}
-	case <-timeout.C:
-		a.patience.unanswered(patience)
-		return Answer{Err: fmt.Errorf("%w within %s", nats.ErrTimeout, patience)}
-	case <-ctx.Done():
-		return Answer{Err: context.Cause(ctx)}
+	for {
+		select {
+		case ans := <-answered:
+			if Refusal(ans.Err) == CodeBatchNotEnabled && !a.ours(ctx) {
+				continue
+			}
+			a.patience.answered(time.Since(began))
+			return ans
+		case <-disconnected:
+			return Answer{Err: nats.ErrDisconnected}
+		case <-timeout.C:
+			a.patience.unanswered(patience)
+			return Answer{Err: fmt.Errorf("%w within %s", nats.ErrTimeout, patience)}
+		case <-ctx.Done():
+			return Answer{Err: context.Cause(ctx)}
+		}
 	}
 }
 
